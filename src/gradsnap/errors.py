@@ -1,0 +1,23 @@
+"""Every error gradsnap raises on purpose.
+
+GradsnapError
+├── InputError        a value, shape or name that cannot be used (also a ValueError)
+├── NotFittedError    a quantizer was used before ``fit`` (also a RuntimeError)
+└── FileFormatError   a file that is truncated, changed or not ours
+"""
+
+
+class GradsnapError(Exception):
+    """Base of all errors raised on purpose, so that a caller can catch them all."""
+
+
+class InputError(GradsnapError, ValueError):
+    """A value, shape or name that cannot be used; the message says what can."""
+
+
+class NotFittedError(GradsnapError, RuntimeError):
+    """A quantizer was asked for codes before it had codebooks."""
+
+
+class FileFormatError(GradsnapError):
+    """A file that is truncated, changed or was written by something else."""

@@ -1,0 +1,205 @@
+"""Composite quantization: codewords overlap, but their cross term is constant."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradsnap.progress import track
+from gradsnap.quantizers.additive import code_counts, pair_counts
+from gradsnap.quantizers.base import Reduce, chunks
+from gradsnap.quantizers.kmeans import accumulate
+from gradsnap.quantizers.local_search import Energy, local_search
+from gradsnap.quantizers.product import ProductQuantizer, check_blocks
+from gradsnap.quantizers.summed import (
+    SummedQuantizer,
+    codeword_offsets,
+    pair_tables,
+    unary_tables,
+)
+
+LBFGS_STEPS = 10
+TRAINING_ROUNDS = 2
+TINY = 1e-30
+
+
+class ConstantCrossEnergy(Energy):
+    """Squared distance plus a penalty on a cross term that is not the constant.
+
+    Args:
+        unaries: ``unary_tables``, (n, M, K).
+        pairs: ``pair_tables``, (M, M·K, K).
+        constant: what the cross term should be.
+        penalty: weight of the squared deviation.
+    """
+
+    def __init__(
+        self, unaries: Tensor, pairs: Tensor, constant: Tensor, penalty: Tensor
+    ) -> None:
+        super().__init__(unaries, pairs)
+        self.constant = constant
+        self.penalty = penalty
+
+    def scores(self, codes: Tensor, m: int) -> Tensor:
+        """Energy of codes (n, M) for each choice of codeword m, up to a shift."""
+        added = super().scores(codes, m)
+        cross = added - self.unaries[:, m]
+        rest = self.cross(codes) - cross.gather(1, codes[:, m, None])[:, 0]
+        cross += (rest - self.constant)[:, None]
+        return added.addcmul_(cross, cross * self.penalty)
+
+    def total(self, codes: Tensor) -> Tensor:
+        """Energy of codes (n, M): (n,)."""
+        slack = self.cross(codes) - self.constant
+        return super().total(codes) + self.penalty * slack.square()
+
+
+class CompositeQuantizer(SummedQuantizer):
+    """CQ (Zhang et al. 2014): additive codes whose cross term is the same for all.
+
+    Minimizes ``‖x − x̂‖² + penalty · (cross − constant)²``, from a product quantizer's
+    codebooks on, whose cross terms are zero. Search then needs no norm of the items:
+    the tables' sums rank them, up to the slack that is left (``slack`` measures it).
+
+    Args:
+        dim: length of a vector.
+        num_codebooks: codewords added up for one vector; at most ``dim``.
+        codebook_size: codewords in a codebook; a power of two, 2 to 65,536.
+        decay: what one ``update`` leaves of the weight of all earlier ones.
+        seed: of everything random.
+        iterations: of codes and codebooks in ``fit``.
+        strength: of the penalty, for vectors of unit variance.
+        rounds: of local search in ``encode``.
+    """
+
+    constant: Tensor
+    penalty: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        num_codebooks: int,
+        codebook_size: int,
+        *,
+        decay: float = 0.99,
+        seed: int = 0,
+        iterations: int = 15,
+        strength: float = 10.0,
+        rounds: int = 4,
+    ) -> None:
+        super().__init__(dim, num_codebooks, codebook_size, decay=decay, seed=seed)
+        check_blocks(dim, num_codebooks)
+        self.iterations = iterations
+        self.strength = strength
+        self.rounds = rounds
+        self.register_buffer("constant", torch.zeros(()))
+        self.register_buffer("penalty", torch.zeros(()))
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain values."""
+        return super().config() | {
+            "iterations": self.iterations,
+            "strength": self.strength,
+            "rounds": self.rounds,
+        }
+
+    def slack(self, codes: Tensor) -> Tensor:
+        """How far the cross terms of codes (n, M) are from the constant, (n,)."""
+        codes = self._checked_codes(codes)
+        return super()._cross_terms(codes) - self.constant
+
+    def _fit(self, x: Tensor) -> None:
+        product = ProductQuantizer(
+            self.dim, self.num_codebooks, self.codebook_size, seed=self.seed
+        ).to(x)
+        codes = product.fit(x)._encode(x)
+        self.codebooks.copy_(spread_blocks(product))
+        variance = (x - x.mean(dim=0)).square().sum(dim=1).mean()
+        self.penalty.copy_(self.strength / variance.clamp_min(TINY))
+        for step in track(range(self.iterations), "fitting codebooks"):
+            words = self._fitted_words(x, codes)
+            self.codebooks.copy_(words.view_as(self.codebooks))
+            self.constant.copy_(super()._cross_terms(codes).mean())
+            codes = self._search(x, codes, TRAINING_ROUNDS, self.seed + step)
+        self.constant.copy_(super()._cross_terms(codes).mean())
+        self.counts.copy_(code_counts(codes, self.codebook_size, x.dtype))
+
+    def _fitted_words(self, x: Tensor, codes: Tensor) -> Tensor:
+        """All codewords (M·K, dim) after a few steps of L-BFGS, the codes fixed.
+
+        Both terms of the objective need the Gram matrix of the codewords alone, not
+        the reconstructions: a step costs the same whatever the number of rows.
+        """
+        size, rows = self.codebook_size, len(x)
+        meet = pair_counts(codes, size).to(x.dtype) / rows
+        sums = [accumulate(x[None], column[None], size)[1][0] for column in codes.T]
+        moments = torch.cat(sums) / rows  # (M·K, dim)
+        index = codes + codeword_offsets(codes, size)
+        words = self.codebooks.flatten(0, 1).clone().requires_grad_()
+        optimizer = torch.optim.LBFGS(
+            [words], max_iter=LBFGS_STEPS, line_search_fn="strong_wolfe"
+        )
+
+        def objective() -> Tensor:
+            optimizer.zero_grad()
+            gram = words @ words.T
+            error = (meet * gram).sum() - 2 * (moments * words).sum()
+            cross = pairwise(gram, index)
+            value = error + self.penalty * cross.var(correction=0)
+            value.backward()
+            return value
+
+        with torch.enable_grad():
+            optimizer.step(objective)
+        return words.detach()
+
+    def _encode(self, x: Tensor) -> Tensor:
+        return self._search(x, super()._encode(x), self.rounds, self.seed)
+
+    def _search(self, x: Tensor, codes: Tensor, rounds: int, seed: int) -> Tensor:
+        pairs = pair_tables(self.codebooks)
+        parts = chunks(x, self.num_codebooks * self.codebook_size)
+        done = []
+        for part, start in zip(parts, codes.split(len(parts[0])), strict=True):
+            unaries = unary_tables(part, self.codebooks)
+            energy = ConstantCrossEnergy(unaries, pairs, self.constant, self.penalty)
+            done.append(local_search(energy, start, rounds, seed))
+        return torch.cat(done)
+
+    def _update(self, x: Tensor, reduce: Reduce) -> None:
+        super()._update(x, reduce)
+        cross = super()._cross_terms(self._encode(x))
+        batch = torch.stack([cross.sum(), torch.ones_like(cross).sum()])
+        reduce(batch)
+        self.constant.lerp_(batch[0] / batch[1].clamp_min(1), 1 - self.decay)
+
+    def _target(self, x: Tensor, codes: Tensor, m: int) -> Tensor:
+        """A damped gradient step on both terms, from the codewords of codebook m."""
+        rest = self._decode(codes) - self.codebooks[m, codes[:, m]]  # (n, dim)
+        slack = super()._cross_terms(codes) - self.constant
+        damping = 1 + 4 * self.penalty * rest.square().sum(dim=1)
+        pull = 2 * self.penalty * slack / damping
+        return x - rest - pull[:, None] * rest
+
+    def _cross_terms(self, codes: Tensor) -> Tensor:
+        """The constant, for every code: nothing has to be stored beside it."""
+        return self.constant.expand(len(codes))
+
+
+def spread_blocks(product: ProductQuantizer) -> Tensor:
+    """A product quantizer's codebooks over all dimensions, (M, K, dim)."""
+    size = product.codebook_size
+    blocks = torch.arange(product.dim).tensor_split(product.num_codebooks)
+    full = product.codebooks.new_zeros(product.num_codebooks, size, product.dim)
+    for m, block in enumerate(blocks):
+        full[m, :, block] = product.codebooks[m, :, : len(block)]
+    return full
+
+
+def pairwise(gram: Tensor, index: Tensor) -> Tensor:
+    """Cross terms (n,) from the codewords' Gram matrix and their places (n, M)."""
+    total = gram.new_zeros(len(index))
+    for i in range(1, index.shape[1]):
+        for j in range(i):
+            total = total + 2 * gram[index[:, i], index[:, j]]
+    return total

@@ -1,0 +1,89 @@
+"""A quantizer in one safetensors file: buffers, and the constructor's arguments."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from gradsnap.errors import FileFormatError, InputError
+from gradsnap.files import replacing
+from gradsnap.quantizers.base import Quantizer
+
+FORMAT = "gradsnap-quantizer-1"
+
+
+def save_quantizer(quantizer: Quantizer, path: str | os.PathLike[str]) -> None:
+    """Writes the quantizer beside ``path``, then renames it into place."""
+    metadata = {
+        "format": FORMAT,
+        "kind": _kind_of(quantizer),
+        "config": json.dumps(quantizer.config()),
+    }
+    state = {name: value.contiguous() for name, value in quantizer.state_dict().items()}
+    with replacing(path) as temporary:
+        save_file(state, temporary, metadata)
+
+
+def load_quantizer(path: str | os.PathLike[str]) -> Quantizer:
+    """Reads a quantizer written by ``Quantizer.save``; runs no code from the file.
+
+    Raises:
+        InputError: there is no such file.
+        FileFormatError: the file is truncated, changed or not a quantizer.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"there is no file {os.fspath(path)}")
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise FileFormatError(
+            f"{os.fspath(path)} is truncated or not a safetensors file ({error})"
+        ) from error
+    return _rebuilt(os.fspath(path), metadata, state)
+
+
+def _rebuilt(
+    path: str, metadata: dict[str, str], state: dict[str, Tensor]
+) -> Quantizer:
+    from gradsnap.quantizers import QUANTIZERS
+
+    if metadata.get("format") != FORMAT:
+        raise FileFormatError(
+            f"{path} is not a quantizer: its format is {metadata.get('format')!r}, "
+            f"expected {FORMAT!r}"
+        )
+    kind = metadata.get("kind", "")
+    if kind not in QUANTIZERS:
+        raise FileFormatError(
+            f"{path} holds a quantizer of kind {kind!r}; known: {', '.join(QUANTIZERS)}"
+        )
+    try:
+        config: dict[str, Any] = json.loads(metadata["config"])
+        quantizer = QUANTIZERS[kind](**config).to(_floating_dtype(state))
+        quantizer.load_state_dict(state)
+    except (KeyError, TypeError, ValueError, RuntimeError, StopIteration) as error:
+        raise FileFormatError(f"{path} does not fit a {kind}: {error}") from error
+    return quantizer
+
+
+def _floating_dtype(state: dict[str, Tensor]) -> torch.dtype:
+    return next(value.dtype for value in state.values() if value.is_floating_point())
+
+
+def _kind_of(quantizer: Quantizer) -> str:
+    from gradsnap.quantizers import QUANTIZERS
+
+    for kind, known in QUANTIZERS.items():
+        if type(quantizer) is known:
+            return kind
+    raise InputError(
+        f"a {type(quantizer).__name__} is in no registry, so it could not be loaded "
+        f"again; known: {', '.join(QUANTIZERS)}"
+    )
