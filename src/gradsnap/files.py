@@ -17,12 +17,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     whatever stood at ``path`` before still stands there.
 
     Raises:
-        InputError: the folder of ``path`` does not exist or cannot be written to.
+        InputError: the folder of ``path`` does not exist or cannot be written to, or
+            ``path`` is itself a folder.
     """
     target = Path(path)
     folder = target.parent
     if not folder.is_dir():
         raise InputError(f"cannot write {target}: the folder {folder} does not exist")
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a folder, name a file in it")
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=f".{target.name}.")
     except OSError as error:

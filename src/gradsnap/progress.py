@@ -1,22 +1,27 @@
 """A progress bar that appears only when a thing takes long and somebody looks."""
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 Item = TypeVar("Item")
 
 PATIENCE_SECONDS = 2.0
 
+_screen = threading.Lock()
+"""Held by the one bar that is drawn; bars inside it stay silent."""
+
 
 def track(items: Iterable[Item], description: str) -> Iterator[Item]:
     """Yields the items; after two seconds draws a bar on a terminal's stderr.
 
-    Nothing is drawn when stderr is not a terminal, so logs and tests stay clean.
+    Nothing is drawn when stderr is not a terminal, so logs and tests stay clean, nor
+    inside a bar that is drawn already.
 
     Args:
         items: what to go through; its length, where it has one, is the bar's.
@@ -26,26 +31,27 @@ def track(items: Iterable[Item], description: str) -> Iterator[Item]:
         >>> sum(track(range(4), "adding"))
         6
     """
-    if not sys.stderr.isatty():
+    console = Console(stderr=True) if sys.stderr.isatty() else None
+    if console is None or not console.is_interactive:
         yield from items
         return
     total = len(items) if isinstance(items, Sized) else None
-    yield from _drawn(items, description, total)
+    bar = Progress(console=console, transient=True)
+    yield from _drawn(items, bar, bar.add_task(description, total=total))
 
 
-def _drawn(
-    items: Iterable[Item], description: str, total: int | None
-) -> Iterator[Item]:
+def _drawn(items: Iterable[Item], bar: Progress, task: TaskID) -> Iterator[Item]:
     started = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(description, total=total)
     visible = False
     try:
         for done, item in enumerate(items):
-            if not visible and time.monotonic() - started > PATIENCE_SECONDS:
-                bar.start()
+            late = time.monotonic() - started > PATIENCE_SECONDS
+            if late and not visible and _screen.acquire(blocking=False):
                 visible = True
+                bar.start()
             bar.update(task, completed=done)
             yield item
     finally:
-        bar.stop()
+        if visible:
+            bar.stop()
+            _screen.release()

@@ -123,12 +123,14 @@ class PrintedRule:
     def combine(
         self, gradient: Tensor, offset: Tensor, weight: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """λ₁g + λ₂Δc with the printed λ₁ and λ₂."""
-        step = -weight[:, None] * offset / positive(length(offset))  # Δc
-        size = positive(length(step))
-        slope = (gradient * step).sum(dim=1, keepdim=True)
-        first = 1 - slope.square() / (size.square() * positive(length(gradient)))
-        snapped = self.strength * first * gradient + slope / size * step
+        """λ₁g + λ₂Δc with the printed λ₁ and λ₂, written with Δc = f·u.
+
+        f cancels in λ₁ and λ₂ = ⟨g, u⟩, so that an f too small for a float is no 0/0.
+        """
+        unit = -offset / positive(length(offset))
+        slope = (gradient * unit).sum(dim=1, keepdim=True)  # λ₂
+        first = 1 - slope.square() / positive(length(gradient))
+        snapped = self.strength * first * gradient + slope * weight[:, None] * unit
         accepted = slope >= 0
         return snapped.where(accepted, self.strength * gradient), accepted[:, 0]
 
@@ -165,8 +167,7 @@ class OutputRegularization:
 
 def length(rows: Tensor) -> Tensor:
     """Euclidean length of each row (n, dim), as (n, 1)."""
-    value: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return value
+    return rows.square().sum(dim=1, keepdim=True).sqrt()
 
 
 def positive(values: Tensor) -> Tensor:

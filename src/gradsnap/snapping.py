@@ -31,10 +31,10 @@ class Snapped(NamedTuple):
 
     conformity: Tensor
     """Cosine between the gradient and y − c*, (n,); 1 is full agreement."""
-    accepted: Tensor
-    """Whether the row was snapped, (n,), bool."""
     distance: Tensor
     """Distance to the chosen codeword, (n,)."""
+    accepted: Tensor
+    """Whether the row was snapped, (n,), bool."""
 
 
 class GradientSnapping(nn.Module):
@@ -132,23 +132,22 @@ class GradientSnapping(nn.Module):
         gradient = gradient.to(wide)
         offset = embeddings.to(wide) - chosen
         snapped, accepted = self.rule.combine(gradient, offset, weight.to(wide))
-        distance = length(offset)
-        cosine = (gradient * offset).sum(dim=1, keepdim=True) / (
-            positive(length(gradient)) * positive(distance)
-        )
-        self.last = Snapped(cosine[:, 0], accepted, distance[:, 0])
+        self.last = Snapped(*_agreement(gradient, offset), accepted)
         return snapped
 
     def _checked(self, gradient: Tensor, embeddings: Tensor) -> Tensor | None:
         """Rows to be trusted (n, 1), or None for all; one look at the device."""
-        finite = (gradient.isfinite() & embeddings.isfinite()).all(dim=1, keepdim=True)
-        if bool(finite.all() & self.quantizer.fitted):
+        whole = (gradient.sum() + embeddings.sum()).isfinite()
+        if bool(whole & self.quantizer.fitted):
             return None
         if not self.quantizer.fitted:
             raise NotFittedError(
                 f"the {type(self.quantizer).__name__} of this layer has no codebooks "
                 "yet: call quantizer.fit(embeddings) before the first backward"
             )
+        finite = (gradient.isfinite() & embeddings.isfinite()).all(dim=1, keepdim=True)
+        if bool(finite.all()):
+            return None  # it was the sum that overflowed
         if self.nonfinite == "raise":
             raise InputError(
                 f"{int((~finite).sum())} of {len(finite)} rows of the gradient or the "
@@ -187,7 +186,15 @@ class _Snap(torch.autograd.Function):
 
 def table_sums(tables: Tensor, codes: Tensor) -> Tensor:
     """Sums of the entries (n, M, K) that codes (n, T, M) choose: (n, T)."""
-    total = tables[:, 0].gather(1, codes[..., 0])
-    for m in range(1, tables.shape[1]):
-        total += tables[:, m].gather(1, codes[..., m])
-    return total
+    _, num_codebooks, size = tables.shape
+    starts = torch.arange(0, num_codebooks * size, size, device=codes.device)
+    chosen = tables.flatten(1).gather(1, (codes + starts).flatten(1))
+    return chosen.view_as(codes).sum(dim=2)
+
+
+def _agreement(gradient: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine of gradient and offset (n, dim), and the offset's length: (n,) each."""
+    distance = length(offset)
+    slope = (gradient * offset).sum(dim=1, keepdim=True)
+    cosine = slope / positive(length(gradient)) / positive(distance)
+    return cosine[:, 0], distance[:, 0]

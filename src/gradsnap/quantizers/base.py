@@ -9,6 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError, NotFittedError
+from gradsnap.quantizers.checks import (
+    check_count,
+    check_sizes,
+    checked_codes,
+    checked_rows,
+)
 
 CHUNK_ENTRIES = 2**20
 """How many table entries are held at once: 4 MiB in float32, about a core's cache."""
@@ -64,7 +70,7 @@ class Quantizer(nn.Module, ABC):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        _check_sizes(dim, num_codebooks, codebook_size, decay)
+        check_sizes(dim, num_codebooks, codebook_size, decay)
         self.dim = dim
         self.num_codebooks = num_codebooks
         self.codebook_size = codebook_size
@@ -130,7 +136,7 @@ class Quantizer(nn.Module, ABC):
     @torch.no_grad()
     def fit(self, x: Tensor) -> Self:
         """Learns the codebooks from x (n, dim), forgetting any earlier ones."""
-        x = self._checked(x)
+        x = checked_rows(x, self.dim, self.dtype)
         if len(x) == 0:
             raise InputError("fit needs at least one row; got none")
         with _full_precision(x):
@@ -148,7 +154,9 @@ class Quantizer(nn.Module, ABC):
     @torch.no_grad()
     def decode(self, codes: Tensor) -> Tensor:
         """Reconstructions (n, dim) of codes (n, num_codebooks), any integer type."""
-        return self._decode(self._checked_codes(codes))
+        codes = self._ready_codes(codes)
+        with _full_precision(codes):
+            return self._decode(codes)
 
     def forward(self, x: Tensor) -> Tensor:
         """The reconstruction of x (n, dim): ``decode(encode(x))``."""
@@ -173,7 +181,7 @@ class Quantizer(nn.Module, ABC):
     def candidates(self, x: Tensor, k: int) -> Candidates:
         """The k nearest codewords of each row of x (n, dim), nearest first."""
         x = self._ready(x)
-        self._check_count(k)
+        check_count(k, self.codebook_size**self.num_codebooks)
         with _full_precision(x):
             found = self._candidates(x, k)
         return Candidates(found.distances, found.codes.to(self.code_dtype))
@@ -199,7 +207,7 @@ class Quantizer(nn.Module, ABC):
     @torch.no_grad()
     def cross_terms(self, codes: Tensor) -> Tensor:
         """Twice the sum of inner products between the codewords of a code, (n,)."""
-        codes = self._checked_codes(codes)
+        codes = self._ready_codes(codes)
         with _full_precision(codes):
             return self._cross_terms(codes)
 
@@ -207,7 +215,7 @@ class Quantizer(nn.Module, ABC):
     def distances(self, queries: Tensor, codes: Tensor) -> Tensor:
         """Squared distances (q, n) of queries (q, dim) to reconstructions of codes."""
         entries, offsets = self.tables(queries)
-        codes = self._checked_codes(codes)
+        codes = self._ready_codes(codes)
         total = offsets[:, None] + self.cross_terms(codes)  # (q, n)
         for m in range(self.num_codebooks):
             total += entries[:, m][:, codes[:, m]]
@@ -248,72 +256,20 @@ class Quantizer(nn.Module, ABC):
         """A fresh generator on the CPU, so that every device draws the same."""
         return torch.Generator().manual_seed(self.seed)
 
-    def _ready(self, x: Tensor) -> Tensor:
+    def _require_fitted(self) -> None:
         if not self.fitted:
             raise NotFittedError(
                 f"this {type(self).__name__} has no codebooks yet: "
                 "call fit(embeddings), or load one that was saved"
             )
-        return self._checked(x)
 
-    def _checked(self, x: Tensor) -> Tensor:
-        if not isinstance(x, Tensor):
-            raise InputError(f"expected a tensor, got {type(x).__name__}")
-        if x.ndim != 2 or x.shape[1] != self.dim:
-            raise InputError(
-                f"expected a tensor of shape (n, {self.dim}), got {tuple(x.shape)}"
-            )
-        if not x.is_floating_point():
-            raise InputError(f"expected a floating tensor, got {x.dtype}")
-        x = x.detach().to(self.dtype)
-        if not _all_finite(x):
-            bad = int((~x.isfinite()).any(dim=1).sum())
-            raise InputError(f"{bad} of {len(x)} rows hold NaN or infinity")
-        return x
+    def _ready(self, x: Tensor) -> Tensor:
+        self._require_fitted()
+        return checked_rows(x, self.dim, self.dtype)
 
-    def _checked_codes(self, codes: Tensor) -> Tensor:
-        if codes.ndim != 2 or codes.shape[1] != self.num_codebooks:
-            raise InputError(
-                f"expected codes of shape (n, {self.num_codebooks}), "
-                f"got {tuple(codes.shape)}"
-            )
-        if codes.is_floating_point() or codes.is_complex():
-            raise InputError(f"expected integer codes, got {codes.dtype}")
-        codes = codes.long()
-        if codes.numel() and not 0 <= codes.min() <= codes.max() < self.codebook_size:
-            raise InputError(
-                f"codes must lie in 0..{self.codebook_size - 1}, "
-                f"got {int(codes.min())}..{int(codes.max())}"
-            )
-        return codes
-
-    def _check_count(self, k: int) -> None:
-        if k < 1 or k > self.codebook_size**self.num_codebooks:
-            raise InputError(
-                f"k must be 1 to {self.codebook_size**self.num_codebooks} "
-                f"(all codewords there are), got {k}"
-            )
-
-
-def _check_sizes(
-    dim: int, num_codebooks: int, codebook_size: int, decay: float
-) -> None:
-    if dim < 1:
-        raise InputError(f"dim must be at least 1, got {dim}")
-    if num_codebooks < 1:
-        raise InputError(f"num_codebooks must be at least 1, got {num_codebooks}")
-    power_of_two = codebook_size > 0 and codebook_size & (codebook_size - 1) == 0
-    if not power_of_two or not 2 <= codebook_size <= 65536:
-        raise InputError(
-            f"codebook_size must be a power of two, 2 to 65536, got {codebook_size}"
-        )
-    if not 0 <= decay < 1:
-        raise InputError(f"decay must lie in [0, 1), got {decay}")
-
-
-def _all_finite(x: Tensor) -> bool:
-    """One pass, no copy: a sum is finite unless it overflows or a term is not."""
-    return bool(x.sum().isfinite()) or bool(x.isfinite().all())
+    def _ready_codes(self, codes: Tensor) -> Tensor:
+        self._require_fitted()
+        return checked_codes(codes, self.num_codebooks, self.codebook_size)
 
 
 def chunks(x: Tensor, entries_per_row: int) -> tuple[Tensor, ...]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from gradsnap.progress import track
 from gradsnap.quantizers.additive import code_counts, pair_counts
 from gradsnap.quantizers.base import Reduce, chunks
-from gradsnap.quantizers.kmeans import accumulate
+from gradsnap.quantizers.kmeans import accumulate, follow
 from gradsnap.quantizers.local_search import Energy, local_search
 from gradsnap.quantizers.product import ProductQuantizer, check_blocks
 from gradsnap.quantizers.summed import (
@@ -105,17 +105,24 @@ class CompositeQuantizer(SummedQuantizer):
 
     def slack(self, codes: Tensor) -> Tensor:
         """How far the cross terms of codes (n, M) are from the constant, (n,)."""
-        codes = self._checked_codes(codes)
+        codes = self._ready_codes(codes)
         return super()._cross_terms(codes) - self.constant
 
     def _fit(self, x: Tensor) -> None:
+        variance = total_variance(len(x), x.sum(dim=0), x.square().sum())
+        self._fit_scaled(x / variance.sqrt())
+        self.codebooks.mul_(variance.sqrt())
+        self.constant.mul_(variance)
+        self.penalty.div_(variance)
+
+    def _fit_scaled(self, x: Tensor) -> None:
+        """``fit`` for rows of unit variance: L-BFGS stops by absolute tolerances."""
         product = ProductQuantizer(
             self.dim, self.num_codebooks, self.codebook_size, seed=self.seed
         ).to(x)
         codes = product.fit(x)._encode(x)
         self.codebooks.copy_(spread_blocks(product))
-        variance = (x - x.mean(dim=0)).square().sum(dim=1).mean()
-        self.penalty.copy_(self.strength / variance.clamp_min(TINY))
+        self.penalty.fill_(self.strength)
         for step in track(range(self.iterations), "fitting codebooks"):
             words = self._fitted_words(x, codes)
             self.codebooks.copy_(words.view_as(self.codebooks))
@@ -130,6 +137,10 @@ class CompositeQuantizer(SummedQuantizer):
         Both terms of the objective need the Gram matrix of the codewords alone, not
         the reconstructions: a step costs the same whatever the number of rows.
         """
+        with torch.inference_mode(False), torch.enable_grad():
+            return self._lbfgs(x, codes)
+
+    def _lbfgs(self, x: Tensor, codes: Tensor) -> Tensor:
         size, rows = self.codebook_size, len(x)
         meet = pair_counts(codes, size).to(x.dtype) / rows
         sums = [accumulate(x[None], column[None], size)[1][0] for column in codes.T]
@@ -149,8 +160,7 @@ class CompositeQuantizer(SummedQuantizer):
             value.backward()
             return value
 
-        with torch.enable_grad():
-            optimizer.step(objective)
+        optimizer.step(objective)
         return words.detach()
 
     def _encode(self, x: Tensor) -> Tensor:
@@ -167,23 +177,58 @@ class CompositeQuantizer(SummedQuantizer):
         return torch.cat(done)
 
     def _update(self, x: Tensor, reduce: Reduce) -> None:
-        super()._update(x, reduce)
-        cross = super()._cross_terms(self._encode(x))
-        batch = torch.stack([cross.sum(), torch.ones_like(cross).sum()])
-        reduce(batch)
-        self.constant.lerp_(batch[0] / batch[1].clamp_min(1), 1 - self.decay)
+        """A gradient step on the same objective, codebook after codebook."""
+        codes = self._encode(x)
+        self._follow_level(x, codes, reduce)
+        for m in range(self.num_codebooks):
+            batch = self._downhill(x, codes, m)
+            reduce(batch)
+            words, counts = self.codebooks[m : m + 1], self.counts[m : m + 1]
+            new, stiffness = batch[..., 0], batch[..., 1]
+            share = new / (counts * self.decay + new).clamp_min(TINY)
+            damping = (new + 4 * self.penalty * share * stiffness).clamp_min(TINY)
+            places = words + batch[..., 2:] / damping[..., None]
+            follow(words, counts, new, places * new[..., None], self.decay)
 
-    def _target(self, x: Tensor, codes: Tensor, m: int) -> Tensor:
-        """A damped gradient step on both terms, from the codewords of codebook m."""
-        rest = self._decode(codes) - self.codebooks[m, codes[:, m]]  # (n, dim)
+    def _downhill(self, x: Tensor, codes: Tensor, m: int) -> Tensor:
+        """Sums over the rows of each codeword of codebook m, (1, K, 2 + dim).
+
+        How many they are, how stiff the penalty is, and half the way down the gradient.
+        """
+        decoded = self._decode(codes)
+        rest = decoded - self.codebooks[m, codes[:, m]]  # (n, dim)
         slack = super()._cross_terms(codes) - self.constant
-        damping = 1 + 4 * self.penalty * rest.square().sum(dim=1)
-        pull = 2 * self.penalty * slack / damping
-        return x - rest - pull[:, None] * rest
+        down = x - decoded - 2 * (self.penalty * slack)[:, None] * rest
+        terms = torch.cat([rest.square().sum(dim=1, keepdim=True), down], dim=1)
+        counts, sums = accumulate(terms[None], codes[None, :, m], self.codebook_size)
+        return torch.cat([counts[..., None], sums], dim=2)
+
+    def _follow_level(self, x: Tensor, codes: Tensor, reduce: Reduce) -> None:
+        """The constant follows the cross terms, the penalty the variance."""
+        cross = super()._cross_terms(codes)
+        sums = [torch.ones_like(cross).sum(), cross.sum(), x.square().sum()]
+        batch = torch.cat([torch.stack(sums), x.sum(dim=0)])
+        reduce(batch)
+        rows = int(batch[0])
+        if rows > 1:
+            self.constant.lerp_(batch[1] / rows, 1 - self.decay)
+            variance = total_variance(rows, batch[3:], batch[2])
+            earlier = self.strength / self.penalty
+            self.penalty.copy_(self.strength / earlier.lerp(variance, 1 - self.decay))
 
     def _cross_terms(self, codes: Tensor) -> Tensor:
         """The constant, for every code: nothing has to be stored beside it."""
         return self.constant.expand(len(codes))
+
+
+def total_variance(rows: int, total: Tensor, squares: Tensor) -> Tensor:
+    """Variance summed over dimensions, from the sum (dim,) and the sum of squares.
+
+    Kept above a millionth of the mean square, for rows that are all equal.
+    """
+    square = squares / rows
+    variance = square - (total / rows).square().sum()
+    return torch.maximum(variance, square * 1e-6).clamp_min(TINY)
 
 
 def spread_blocks(product: ProductQuantizer) -> Tensor:

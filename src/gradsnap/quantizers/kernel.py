@@ -74,25 +74,21 @@ def _shortlist(
 
 
 @compiled
-def _limit_by_histogram(
-    sums: Array, count: int, k: int, bins: Array
-) -> tuple[float, int]:
-    """A value at or slightly above the k-th smallest, and how many lie below it."""
-    top = _largest(sums, count)
-    scale = TOP_BIN / (top + TINY)
+def _fill_bins(sums: Array, count: int, k: int, bins: Array) -> tuple[float, int, int]:
+    """A histogram of the sums, cumulated up to the bin that holds the k-th smallest.
+
+    Returns:
+        What turns a sum into its bin, that last bin, and how many sums lie up to it.
+    """
+    scale = TOP_BIN / (_largest(sums, count) + TINY)
     bins[:] = 0
     for i in range(count):
-        bins[int(sums[i] * scale)] += 1
+        bins[int(sums[i] * scale) + 1] += 1
     last = 0
-    total = bins[0]
-    while total < k:
+    while bins[last + 1] + bins[last] < k:
+        bins[last + 1] += bins[last]
         last += 1
-        total += bins[last]
-    limit = sums[0] - sums[0]
-    for i in range(count):
-        if int(sums[i] * scale) <= last:
-            limit = max(limit, sums[i])
-    return limit, total
+    return scale, last, bins[last] + bins[last + 1]
 
 
 @compiled
@@ -101,11 +97,29 @@ def _prune(
 ) -> tuple[int, float]:
     """Keeps the k smallest sums and few others; how many, and the largest kept."""
     sums, parents, words = partial[0][level], partial[1][level], partial[2][level]
-    limit, total = _limit_by_histogram(sums, count, k, bins)
-    ties = count
-    if 2 * total > sums.shape[0]:  # one bin holds too many: find the k-th exactly
-        limit = np.sort(sums[:count])[k - 1]
-        ties = k - np.sum(sums[:count] < limit)
+    scale, last, total = _fill_bins(sums, count, k, bins)
+    if 2 * total > sums.shape[0]:  # one bin holds too many
+        return _prune_exactly(partial, level, count, k)
+    limit = sums[0] - sums[0]
+    kept = 0
+    for i in range(count):
+        if int(sums[i] * scale) <= last:
+            limit = max(limit, sums[i])
+            sums[kept] = sums[i]
+            parents[kept] = parents[i]
+            words[kept] = words[i]
+            kept += 1
+    return kept, limit
+
+
+@compiled
+def _prune_exactly(
+    partial: Partial, level: int, count: int, k: int
+) -> tuple[int, float]:
+    """Keeps k smallest sums, however many tie with the k-th."""
+    sums, parents, words = partial[0][level], partial[1][level], partial[2][level]
+    limit = np.sort(sums[:count])[k - 1]
+    ties = k - np.sum(sums[:count] < limit)
     kept = 0
     for i in range(count):
         if sums[i] < limit or (sums[i] == limit and ties > 0):
@@ -119,19 +133,15 @@ def _prune(
 
 
 @compiled
-def _order(sums: Array, count: int, starts: Array, order: Array) -> None:
-    """Positions of the sums in ascending order: buckets, then insertion."""
-    scale = TOP_BIN / (_largest(sums, count) + TINY)
-    starts[:] = 0
-    for i in range(count):
-        starts[int(sums[i] * scale) + 1] += 1
-    for b in range(starts.shape[0] - 1):
-        starts[b + 1] += starts[b]
+def _order(sums: Array, count: int, k: int, starts: Array, order: Array) -> None:
+    """Positions of the k smallest sums in ascending order: buckets, then insertion."""
+    scale, last, total = _fill_bins(sums, count, k, starts)
     for i in range(count):
         bucket = int(sums[i] * scale)
-        order[starts[bucket]] = i
-        starts[bucket] += 1
-    for i in range(1, count):
+        if bucket <= last:
+            order[starts[bucket]] = i
+            starts[bucket] += 1
+    for i in range(1, total):
         current = order[i]
         j = i
         while j > 0 and sums[order[j - 1]] > sums[current]:
@@ -177,6 +187,18 @@ def _next_guess(guess: float, found: int, k: int, attempt: int) -> Any:
     if attempt > 2 or guess <= 0:
         return INFINITE
     return guess * RETRY * np.float32(k / max(found, 1)) ** QUARTER
+
+
+@compiled
+def _settle(distances: Array, codes: Array) -> None:
+    """Sorts what is nearly sorted: rounding may have swapped neighbours."""
+    for last in range(1, distances.shape[0]):
+        i = last
+        while i > 0 and distances[i - 1] > distances[i]:
+            distances[i - 1], distances[i] = distances[i], distances[i - 1]
+            for m in range(codes.shape[1]):
+                codes[i - 1, m], codes[i, m] = codes[i, m], codes[i - 1, m]
+            i -= 1
 
 
 @compiled
@@ -233,6 +255,7 @@ def smallest_sums(tables: Array, k: int, distances: Array, codes: Array) -> None
                 )
             attempt += 1
             guess = _next_guess(guess, count, k, attempt)
-        _order(sums[num_codebooks], count, bins, order)
+        _order(sums[num_codebooks], count, k, bins, order)
         guess = sums[num_codebooks, order[k - 1]] * GUESS
         _write(partial, order, tables[row], distances[row], codes[row])
+        _settle(distances[row], codes[row])

@@ -99,16 +99,13 @@ def split_dead(centroids: Tensor, counts: Tensor, share: float) -> int:
     block, rank = splits.nonzero(as_tuple=True)
     dead, donor = dead_first[block, rank], donors[block, rank]
     place, half = centroids[block, donor], counts[block, donor] / 2
-    centroids[block, dead] = place * (1 + SPLIT) + _nudge(place)
-    centroids[block, donor] = place * (1 - SPLIT) - _nudge(place)
+    # At the origin a relative step is nothing: a nudge parts the halves there too.
+    nudge = SPLIT**2 * centroids.abs().amax(dim=(1, 2))[block, None]
+    centroids[block, dead] = place * (1 + SPLIT) + nudge
+    centroids[block, donor] = place * (1 - SPLIT) - nudge
     counts[block, dead] = half
     counts[block, donor] = half
     return len(block)
-
-
-def _nudge(place: Tensor) -> Tensor:
-    """Moves a codeword at the origin too, where a relative step is nothing."""
-    return torch.finfo(place.dtype).eps * place.abs().amax(dim=-1, keepdim=True)
 
 
 def sample_rows(rows: int, at_most: int, generator: torch.Generator) -> Tensor:

@@ -101,6 +101,8 @@ class ProductQuantizer(Quantizer):
     def _candidates(self, x: Tensor, k: int) -> Candidates:
         size = self.num_codebooks * max(self.codebook_size, k)
         parts = [smallest_sums(self._tables(rows)[0], k) for rows in chunks(x, size)]
+        if len(parts) == 1:  # a training batch: spare it the copy
+            return parts[0]
         return Candidates(*map(torch.cat, zip(*parts, strict=True)))
 
     def _tables(self, queries: Tensor) -> Tables:

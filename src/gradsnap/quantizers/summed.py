@@ -48,7 +48,7 @@ class SummedQuantizer(Quantizer):
         beam_size: int = 5,
     ) -> None:
         super().__init__(dim, num_codebooks, codebook_size, decay=decay, seed=seed)
-        if num_codebooks > 1 and num_codebooks * codebook_size > MOST_CODEWORDS:
+        if num_codebooks * codebook_size > MOST_CODEWORDS:
             raise InputError(
                 f"num_codebooks * codebook_size must be at most {MOST_CODEWORDS} for "
                 f"a {type(self).__name__}, got {num_codebooks} * {codebook_size}; "
@@ -206,7 +206,8 @@ def beam_search(unaries: Tensor, pairs: Tensor, beam: int) -> tuple[Tensor, Tens
     scores, first = unaries[:, 0].topk(min(beam, size), dim=1, largest=False)
     codes = first[..., None]  # (n, b, 1)
     for m in range(1, num_codebooks):
-        added = pair_sums(codes.flatten(0, 1), pairs, m).view(rows, -1, size)
+        added = pair_sums(codes.flatten(0, 1), pairs, m)
+        added = added.view(rows, codes.shape[1], size)
         added += unaries[:, m, None]
         added += scores[..., None]  # (n, b, K)
         kept = min(beam, added.shape[1] * size)

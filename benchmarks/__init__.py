@@ -1,0 +1,1 @@
+"""Benchmarks: what gradsnap promises, measured beside FAISS in the same run."""

@@ -1,0 +1,146 @@
+"""Quantizers fitted to the benchmarks' vectors, ours and FAISS's; each fitted once."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import faiss
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.report import say
+from benchmarks.vectors import Vectors
+from gradsnap.quantizers import QUANTIZERS, ProductQuantizer, Quantizer
+
+CHUNK_ROWS = 10_000
+
+Codes = Any
+"""A tensor of ours, an array of FAISS's."""
+
+
+class Coder(Protocol):
+    """Vectors to codes and back, whoever wrote it."""
+
+    def encode(self, x: Tensor, /) -> Codes:
+        """Codes of x (n, dim)."""
+
+    def decode(self, codes: Codes, /) -> Tensor:
+        """Reconstructions (n, dim)."""
+
+
+class FaissCoder:
+    """A FAISS quantizer, behind a rotation if one is given."""
+
+    def __init__(self, quantizer: Any, rotation: Any = None) -> None:
+        self.quantizer = quantizer
+        self.rotation = rotation
+
+    def train(self, x: np.ndarray) -> "FaissCoder":
+        """Fits the rotation, if any, then the quantizer, to x (n, dim)."""
+        if self.rotation is not None:
+            self.rotation.train(x)
+            x = self.rotation.apply(x)
+        self.quantizer.train(x)
+        return self
+
+    def encode(self, x: Tensor) -> np.ndarray:
+        """Packed codes of x (n, dim)."""
+        rows = x.numpy()
+        if self.rotation is not None:
+            rows = self.rotation.apply(rows)
+        codes: np.ndarray = self.quantizer.compute_codes(rows)
+        return codes
+
+    def decode(self, codes: np.ndarray) -> Tensor:
+        """Reconstructions (n, dim)."""
+        rows = self.quantizer.decode(codes)
+        if self.rotation is not None:
+            rows = self.rotation.reverse_transform(rows)
+        return torch.from_numpy(rows)
+
+
+def _faiss_optimized(dim: int, num_codebooks: int, bits: int) -> FaissCoder:
+    rotation = faiss.OPQMatrix(dim, num_codebooks)
+    shape = faiss.ProductQuantizer(dim, num_codebooks, bits)
+    rotation.pq = shape  # which FAISS does not keep alive by itself
+    coder = FaissCoder(faiss.ProductQuantizer(dim, num_codebooks, bits), rotation)
+    rotation.kept_alive = shape
+    return coder
+
+
+def _faiss_residual(dim: int, num_codebooks: int, bits: int) -> FaissCoder:
+    quantizer = faiss.ResidualQuantizer(dim, num_codebooks, bits)
+    quantizer.max_beam_size = 5
+    return FaissCoder(quantizer)
+
+
+PEERS: dict[str, Callable[[int, int, int], FaissCoder]] = {
+    "ProductQuantizer": lambda *sizes: FaissCoder(faiss.ProductQuantizer(*sizes)),
+    "OPQMatrix": _faiss_optimized,
+    "ResidualQuantizer": _faiss_residual,
+    "LocalSearchQuantizer": lambda *s: FaissCoder(faiss.LocalSearchQuantizer(*s)),
+}
+"""FAISS's quantizers with its own defaults; the beam, 5, is its default too."""
+
+PEER_OF = {
+    "pq": "ProductQuantizer",
+    "opq": "OPQMatrix",
+    "rvq": "ResidualQuantizer",
+    "grvq": "ResidualQuantizer",
+    "aq": "LocalSearchQuantizer",
+}
+
+
+@functools.cache
+def ours(kind: str, vectors: Vectors, num_codebooks: int, words: int) -> Quantizer:
+    """Our quantizer of a kind, with its defaults, fitted to the training rows."""
+    quantizer = QUANTIZERS[kind](vectors.dim, num_codebooks, words)
+    with _said(f"{kind} {num_codebooks} x {words} on {vectors}"):
+        return quantizer.fit(vectors.train)
+
+
+@functools.cache
+def theirs(name: str, vectors: Vectors, num_codebooks: int, words: int) -> FaissCoder:
+    """FAISS's quantizer of a name, fitted to the training rows."""
+    coder = PEERS[name](vectors.dim, num_codebooks, words.bit_length() - 1)
+    with _said(f"FAISS {name} {num_codebooks} x {words} on {vectors}"):
+        return coder.train(vectors.train.numpy())
+
+
+def copied(product: ProductQuantizer, rotation: Tensor | None = None) -> FaissCoder:
+    """FAISS's product quantizer with our codebooks, and our rotation (dim, dim)."""
+    bits = product.codebook_size.bit_length() - 1
+    twin = faiss.ProductQuantizer(product.dim, product.num_codebooks, bits)
+    faiss.copy_array_to_vector(product.codebooks.numpy().ravel(), twin.centroids)
+    if rotation is None:
+        return FaissCoder(twin)
+    turn = faiss.LinearTransform(product.dim, product.dim, False)
+    faiss.copy_array_to_vector(rotation.T.contiguous().numpy().ravel(), turn.A)
+    turn.is_trained = True
+    turn.set_is_orthonormal()
+    return FaissCoder(twin, turn)
+
+
+def error(coder: Coder, x: Tensor) -> float:
+    """Mean squared distance of the rows of x (n, dim) to their reconstruction."""
+    total = 0.0
+    for rows in x.split(CHUNK_ROWS):
+        offset = rows - coder.decode(coder.encode(rows))
+        total += float(offset.double().square().sum())
+    return total / len(x)
+
+
+class _said:
+    """Says on stderr what is being fitted, and how long it took."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        say(f"fitting {self.what} …")
+        self.started = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        say(f"fitted {self.what} in {time.perf_counter() - self.started:.1f} s")

@@ -1,0 +1,72 @@
+"""What a quantizer refuses, in sentences with the bad value and the good choices."""
+
+import torch
+from torch import Tensor
+
+from gradsnap.errors import InputError
+
+
+def check_sizes(dim: int, num_codebooks: int, codebook_size: int, decay: float) -> None:
+    """Refuses sizes no quantizer can have."""
+    if dim < 1:
+        raise InputError(f"dim must be at least 1, got {dim}")
+    if num_codebooks < 1:
+        raise InputError(f"num_codebooks must be at least 1, got {num_codebooks}")
+    power_of_two = codebook_size > 0 and codebook_size & (codebook_size - 1) == 0
+    if not power_of_two or not 2 <= codebook_size <= 65536:
+        raise InputError(
+            f"codebook_size must be a power of two, 2 to 65536, got {codebook_size}"
+        )
+    if not 0 <= decay < 1:
+        raise InputError(f"decay must lie in [0, 1), got {decay}")
+
+
+def checked_rows(x: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    """Finite floating rows (n, dim), detached, as ``dtype``."""
+    if not isinstance(x, Tensor):
+        raise InputError(
+            f"expected a tensor, got {type(x).__name__} (torch.as_tensor makes one)"
+        )
+    if x.ndim != 2 or x.shape[1] != dim:
+        raise InputError(f"expected a tensor of shape (n, {dim}), got {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise InputError(f"expected a floating tensor, got {x.dtype}")
+    x = x.detach().to(dtype)
+    if not _can_be_squared(x):
+        bad = int((~x.square().sum(dim=1).isfinite()).sum())
+        raise InputError(
+            f"{bad} of {len(x)} rows hold NaN, infinity, or numbers too large for "
+            f"their squares to fit {dtype}"
+        )
+    return x
+
+
+def checked_codes(codes: Tensor, num_codebooks: int, codebook_size: int) -> Tensor:
+    """Codes (n, num_codebooks) within the codebooks, as int64."""
+    if not isinstance(codes, Tensor):
+        raise InputError(f"expected a tensor of codes, got {type(codes).__name__}")
+    if codes.ndim != 2 or codes.shape[1] != num_codebooks:
+        raise InputError(
+            f"expected codes of shape (n, {num_codebooks}), got {tuple(codes.shape)}"
+        )
+    if codes.is_floating_point() or codes.is_complex() or codes.dtype == torch.bool:
+        raise InputError(f"expected integer codes, got {codes.dtype}")
+    codes = codes.long()
+    if codes.numel() and not 0 <= codes.min() <= codes.max() < codebook_size:
+        raise InputError(
+            f"codes must lie in 0..{codebook_size - 1}, "
+            f"got {int(codes.min())}..{int(codes.max())}"
+        )
+    return codes
+
+
+def check_count(k: int, every: int) -> None:
+    """Refuses to look for no codeword, or for more than there are."""
+    if not 1 <= k <= every:
+        raise InputError(f"k must be 1 to {every} (all codewords there are), got {k}")
+
+
+def _can_be_squared(x: Tensor) -> bool:
+    """One pass, no copy, unless the squares of all rows together overflow."""
+    together = torch.linalg.vector_norm(x)
+    return bool(together.isfinite()) or bool(x.square().sum(dim=1).isfinite().all())
