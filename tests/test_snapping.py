@@ -267,7 +267,7 @@ class TestWhereItIsUsed:
         out = layer(leaf)
         quantizer.update(rows(64, 5))  # between forward and backward, even
         out.backward(g)
-        expected = slow.snapped(quantizer, y, g, 12, 1.0, slow.snapped_row)
+        expected = slow.snapped(quantizer, y, g, 12, 0.3, slow.snapped_row)
         torch.testing.assert_close(leaf.grad, expected)
 
     def test_single_precision_is_close_to_double(self) -> None:
@@ -318,6 +318,16 @@ class TestWhereItIsUsed:
         expected = backward(gs.GradientSnapping(quantizer, 12), y, g)
         layer = gs.GradientSnapping(quantizer, 12).cuda()
         torch.testing.assert_close(backward(layer, y.cuda(), g.cuda()).cpu(), expected)
+
+
+def test_the_printed_rule_walks_away_from_its_codeword() -> None:
+    """Why it is kept for audit only: the part that snaps increases ‖y − c*‖."""
+    offset, g, weight = rows(50, 3), rows(50, 4), torch.ones(50).double()
+    for rule, sign in ((gs.PrintedRule(0.0), -1), (gs.SnappingRule(0.0), 1)):
+        out, accepted = rule.combine(g, offset, weight)
+        nearing = (offset * out).sum(dim=1)[accepted]
+        assert len(nearing) > 10
+        assert (sign * nearing > 0).all()
 
 
 class Largest(TorchDispatchMode):

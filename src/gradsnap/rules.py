@@ -63,7 +63,7 @@ class SnappingRule:
             λ if not given, as in the paper.
     """
 
-    strength: float = 1.0
+    strength: float = 0.3
     falloff: Falloff = gaussian
     rejected_strength: float | None = None
 
@@ -100,7 +100,8 @@ class PrintedRule:
     """The paper's equations taken literally. For audit only: training diverges.
 
     Under descent the printed Δc ∝ c − y picks an up-hill codeword and walks away from
-    it; the printed λ₁ divides by ‖g‖ instead of its square, so the rule is not
+    it (on the digits the loss does not fall and the relative quantization error climbs
+    above 1); the printed λ₁ divides by ‖g‖ instead of its square, so the rule is not
     homogeneous; and the printed falloff exp(−d²/σ) of d = ‖c − y‖² mixes units.
 
     Args:

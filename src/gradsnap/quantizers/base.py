@@ -1,5 +1,6 @@
 """What all quantizers share: a vector is the sum of one codeword per codebook."""
 
+import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,8 +17,14 @@ from gradsnap.quantizers.checks import (
     checked_rows,
 )
 
+logger = logging.getLogger(__name__)
+
 CHUNK_ENTRIES = 2**20
 """How many table entries are held at once: 4 MiB in float32, about a core's cache."""
+
+FIT_ROWS = 65_536
+ROWS_PER_CODEWORD = 256
+"""``fit`` learns from so many rows, or so many a codeword if that is more."""
 
 Reduce = Callable[[Tensor], object]
 """Sums a tensor over processes in place, as ``torch.distributed.all_reduce`` does."""
@@ -135,12 +142,20 @@ class Quantizer(nn.Module, ABC):
 
     @torch.no_grad()
     def fit(self, x: Tensor) -> Self:
-        """Learns the codebooks from x (n, dim), forgetting any earlier ones."""
+        """Learns the codebooks from x (n, dim), forgetting any earlier ones.
+
+        Of more rows than codebooks can use (65,536, or 256 a codeword) a seeded sample
+        is taken.
+        """
         x = checked_rows(x, self.dim, self.dtype)
         if len(x) == 0:
             raise InputError("fit needs at least one row; got none")
+        if len(x) < self.codebook_size:
+            logger.warning(
+                "%d rows for %d codewords: some repeat", len(x), self.codebook_size
+            )
         with _full_precision(x):
-            self._fit(x)
+            self._fit(self._sample(x))
         self.fitted.fill_(True)
         return self
 
@@ -255,6 +270,13 @@ class Quantizer(nn.Module, ABC):
     def _generator(self) -> torch.Generator:
         """A fresh generator on the CPU, so that every device draws the same."""
         return torch.Generator().manual_seed(self.seed)
+
+    def _sample(self, x: Tensor) -> Tensor:
+        most = max(FIT_ROWS, ROWS_PER_CODEWORD * self.codebook_size)
+        if len(x) <= most:
+            return x
+        drawn = torch.randperm(len(x), generator=self._generator())[:most]
+        return x[drawn.to(x.device)]
 
     def _require_fitted(self) -> None:
         if not self.fitted:

@@ -51,7 +51,7 @@ class ConstantCrossEnergy(Energy):
     def total(self, codes: Tensor) -> Tensor:
         """Energy of codes (n, M): (n,)."""
         slack = self.cross(codes) - self.constant
-        return super().total(codes) + self.penalty * slack.square()
+        return super().total(codes) + self.penalty * slack * slack  # slack² overflows
 
 
 class CompositeQuantizer(SummedQuantizer):
@@ -120,7 +120,8 @@ class CompositeQuantizer(SummedQuantizer):
         product = ProductQuantizer(
             self.dim, self.num_codebooks, self.codebook_size, seed=self.seed
         ).to(x)
-        codes = product.fit(x)._encode(x)
+        product._fit(x)
+        codes = product._encode(x)
         self.codebooks.copy_(spread_blocks(product))
         self.penalty.fill_(self.strength)
         for step in track(range(self.iterations), "fitting codebooks"):

@@ -1,18 +1,11 @@
 """k-means on several subspaces at once, and the parts streaming updates reuse."""
 
-import logging
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.progress import track
 from gradsnap.quantizers.base import CHUNK_ENTRIES
-
-logger = logging.getLogger(__name__)
-
-ROWS_PER_CODEWORD = 256
-"""Rows beyond this many a codeword hardly move it; ``fit`` takes a sample."""
 
 DEAD_SHARE = 0.02
 """A codeword used less than this share of the mean is dead."""
@@ -108,11 +101,6 @@ def split_dead(centroids: Tensor, counts: Tensor, share: float) -> int:
     return len(block)
 
 
-def sample_rows(rows: int, at_most: int, generator: torch.Generator) -> Tensor:
-    """At most so many row numbers out of ``rows``, in random order, without repeats."""
-    return torch.randperm(rows, generator=generator)[:at_most]
-
-
 def kmeans(
     x: Tensor,
     size: int,
@@ -134,14 +122,10 @@ def kmeans(
     Returns:
         centroids (B, K, d) and counts (B, K) of the last assignment.
     """
-    kept = sample_rows(x.shape[1], ROWS_PER_CODEWORD * size, generator).to(x.device)
-    if x.shape[1] < size:
-        logger.warning("%d rows for %d codewords: some repeat", x.shape[1], size)
-    if len(kept) < x.shape[1]:
-        x = x[:, kept]
-        kept = torch.arange(len(kept), device=x.device)
-    first = kept[torch.arange(size, device=x.device) % len(kept)]
-    centroids = x[:, first].clone() if start is None else start.clone()
+    if start is None:
+        drawn = torch.randperm(x.shape[1], generator=generator)
+        start = x[:, drawn[torch.arange(size) % len(drawn)].to(x.device)]
+    centroids = start.clone()
     counts = x.new_zeros(x.shape[0], size)
     for step in track(range(iterations), "k-means"):
         if step:
@@ -175,9 +159,8 @@ def progressive_kmeans(
     Returns:
         centroids (K, d) and counts (K,).
     """
-    kept = sample_rows(len(x), ROWS_PER_CODEWORD * size, generator)
     centre = x.mean(dim=0)
-    centred = x[kept.to(x.device)] - centre
+    centred = x - centre
     directions = torch.linalg.eigh(centred.T @ centred).eigenvectors.flip(1)
     turned = (centred @ directions)[None]  # (1, n, d)
     found = kmeans(turned[..., :1], size, generator=generator, iterations=iterations)

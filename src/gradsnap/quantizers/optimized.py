@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gradsnap.progress import track
 from gradsnap.quantizers.base import Candidates, Quantizer, Reduce, Tables
-from gradsnap.quantizers.kmeans import ROWS_PER_CODEWORD, kmeans, sample_rows
+from gradsnap.quantizers.kmeans import kmeans
 from gradsnap.quantizers.product import ProductQuantizer
 
 TRIAL_STEPS = 5
@@ -72,17 +72,14 @@ class OptimizedProductQuantizer(Quantizer):
         return super().config() | own
 
     def _fit(self, x: Tensor) -> None:
-        generator = self._generator()
-        kept = sample_rows(len(x), ROWS_PER_CODEWORD * self.codebook_size, generator)
-        sample = x[kept.to(x.device)]
         starts = (
             torch.eye(self.dim, dtype=x.dtype, device=x.device),
-            balanced_directions(sample, self.num_codebooks),
+            balanced_directions(x, self.num_codebooks),
         )
-        tried = [self._alternate(sample, start, TRIAL_STEPS) for start in starts]
+        tried = [self._alternate(x, start, TRIAL_STEPS) for start in starts]
         _, rotation, codebooks = min(tried, key=lambda result: result[0])
-        self._alternate(sample, rotation, self.iterations, codebooks)
-        self.inner.refine(sample @ self.rotation, generator)
+        self._alternate(x, rotation, self.iterations, codebooks)
+        self.inner.refine(x @ self.rotation)
         self.moments.zero_()
         self.updates.zero_()
 

@@ -57,17 +57,18 @@ class ProductQuantizer(Quantizer):
         return x.view(len(x), self.num_codebooks, self.width).transpose(0, 1)
 
     def _fit(self, x: Tensor) -> None:
-        self._cluster(x, self._generator(), start=None)
+        self._cluster(x, start=None)
 
-    def refine(self, x: Tensor, generator: torch.Generator) -> None:
+    def refine(self, x: Tensor) -> None:
         """More k-means on x (n, dim), from the codebooks there are."""
-        self._cluster(x, generator, start=self.codebooks)
+        self._cluster(x, start=self.codebooks)
 
-    def _cluster(
-        self, x: Tensor, generator: torch.Generator, start: Tensor | None
-    ) -> None:
+    def _cluster(self, x: Tensor, start: Tensor | None) -> None:
         found = kmeans(
-            self.blocks(x), self.codebook_size, generator=generator, start=start
+            self.blocks(x).contiguous(),
+            self.codebook_size,
+            generator=self._generator(),
+            start=start,
         )
         self.codebooks.copy_(found[0])
         self.counts.copy_(found[1])

@@ -119,8 +119,9 @@ def residual_start(quantizer: SummedQuantizer, x: Tensor) -> ResidualQuantizer:
         quantizer.codebook_size,
         seed=quantizer.seed,
         beam_size=quantizer.beam_size,
-    )
-    return start.to(x).fit(x)
+    ).to(x)
+    start._fit(x)
+    return start
 
 
 def better_codes(x: Tensor, old: Tensor, new: Tensor, codebooks: Tensor) -> Tensor:
