@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gradsnap.quantizers.base import Candidates
 
-SHORT = 64
+SHORT = 48
 """Length of the short lists tried first; a certificate tells whether it sufficed."""
 
 ROWS_PER_THREAD = 64
@@ -96,7 +96,7 @@ def folded_sums(tables: Tensor, k: int) -> Candidates:
     if length < longest:
         least = lists.values[..., 0]  # (n, M)
         left_out = (lists.values[..., length] - least).amin(dim=1) + least.sum(dim=1)
-        failed = (found[0][:, -1] > left_out).nonzero()[:, 0]
+        failed = (found[0].amax(dim=1) > left_out).nonzero()[:, 0]
         if len(failed):
             full = tables[failed].topk(longest, dim=2, largest=False)
             again = _fold_all(full.values, full.indices, k)
@@ -105,32 +105,41 @@ def folded_sums(tables: Tensor, k: int) -> Candidates:
 
 
 def _fold_all(values: Tensor, words: Tensor, k: int) -> Fold:
-    """Folds sorted lists (n, M, length) two by two until one is left."""
+    """Folds sorted lists (n, M, length) two by two until one is left, unsorted."""
     folds = [
         (values[:, m], words[:, m, :, None]) for m in range(values.shape[1])
     ]  # each (n, length) and (n, length, 1)
     while len(folds) > 1:
         pairs = zip(folds[::2], folds[1::2], strict=False)
         odd = folds[-1:] if len(folds) % 2 else []
-        folds = [_fold(left, right, k) for left, right in pairs] + odd
+        last = len(folds) == 2
+        folds = [_fold(left, right, k, last) for left, right in pairs] + odd
     return folds[0]
 
 
-def _fold(left: Fold, right: Fold, k: int) -> Fold:
-    """The k smallest sums of two sorted lists.
+def _fold(left: Fold, right: Fold, k: int, last: bool) -> Fold:
+    """The k smallest sums of two sorted lists, sorted unless it is the last fold.
 
     A pair at ranks (i, j), from one, has i·j - 1 pairs at or below it, so only
     pairs with i·j ≤ k can be among the k smallest: 780 of them for k = 150.
     """
     i, j = _rank_pairs(left[0].shape[1], right[0].shape[1], k)
     i, j = i.to(left[0].device), j.to(left[0].device)
-    sums = left[0][:, i] + right[0][:, j]  # (n, pairs)
-    best = sums.topk(min(k, sums.shape[1]), dim=1, largest=False)
+    sums = left[0].index_select(1, i) + right[0].index_select(1, j)  # (n, pairs)
+    kept = min(k, sums.shape[1])
+    best = sums.topk(kept, dim=1, largest=False, sorted=not last)
     codes = [
-        side[1].gather(1, at[best.indices][..., None].expand(-1, -1, side[1].shape[2]))
+        _taken(
+            side[1], at.index_select(0, best.indices.flatten()).view_as(best.indices)
+        )
         for side, at in ((left, i), (right, j))
     ]
     return best.values, torch.cat(codes, dim=2)
+
+
+def _taken(codes: Tensor, places: Tensor) -> Tensor:
+    """The codes (n, length, m) at places (n, k): (n, k, m)."""
+    return codes.gather(1, places[..., None].expand(-1, -1, codes.shape[2]))
 
 
 @functools.lru_cache(maxsize=64)
@@ -146,5 +155,4 @@ def _summed(tables: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
     for m in range(1, tables.shape[1]):
         total += tables[:, m].gather(1, codes[..., m])
     order = total.argsort(dim=1, stable=True)  # rounding may have swapped neighbours
-    codes = codes.gather(1, order[..., None].expand_as(codes))
-    return total.gather(1, order), codes
+    return total.gather(1, order), _taken(codes, order)

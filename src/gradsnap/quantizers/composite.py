@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gradsnap.progress import track
 from gradsnap.quantizers.additive import code_counts, pair_counts
-from gradsnap.quantizers.base import Reduce, chunks
+from gradsnap.quantizers.base import Quantizer, Reduce, chunks
 from gradsnap.quantizers.kmeans import accumulate, follow
 from gradsnap.quantizers.local_search import Energy, local_search
 from gradsnap.quantizers.product import ProductQuantizer, check_blocks
@@ -97,7 +97,7 @@ class CompositeQuantizer(SummedQuantizer):
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain values."""
-        return super().config() | {
+        return Quantizer.config(self) | {  # the width of its beam is fixed
             "iterations": self.iterations,
             "strength": self.strength,
             "rounds": self.rounds,
