@@ -1,6 +1,7 @@
 """Rows of a benchmark: a table for the reader, JSON with the machine for the record."""
 
 import json
+import operator
 import os
 import platform
 import shlex
@@ -21,6 +22,8 @@ from gradsnap.files import replacing
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("gradsnap", "torch", "faiss-cpu", "numpy", "numba")
 
+SIGNS = {"≥": operator.ge, "≤": operator.le, "<": operator.lt}
+
 Record = dict[str, Any]
 
 
@@ -39,7 +42,7 @@ class Bar:
     """What a ratio has to reach.
 
     Args:
-        sign: "≥" or "≤".
+        sign: one of ``SIGNS``.
         value: the bar.
         goal: what we would like, where that is more than the bar.
     """
@@ -50,9 +53,7 @@ class Bar:
 
     def met(self, measured: float) -> bool:
         """Whether a measured value passes."""
-        if self.sign == "≥":
-            return measured >= self.value
-        return measured <= self.value
+        return bool(SIGNS[self.sign](measured, self.value))
 
     def __str__(self) -> str:
         goal = "" if self.goal is None else f" (goal {self.goal:g})"
@@ -144,7 +145,7 @@ def show(title: str, lines: Sequence[Line]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 200)
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in lines[0].cells() if lines else ():
-        prose = column in ("what", "note")
+        prose = column in ("what", "note", "layer")
         table.add_column(column, justify="left" if prose else "right")
     for line in lines:
         table.add_row(*line.cells().values())
@@ -182,7 +183,8 @@ def machine() -> Record:
 def _figure(value: float | None, unit: str) -> str:
     if value is None:
         return ""
-    return f"{value:.4g} {unit}".rstrip()
+    shown = f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return f"{shown} {unit}".rstrip()
 
 
 def _version(package: str) -> str:

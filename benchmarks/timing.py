@@ -28,7 +28,7 @@ def best_interleaved(calls: Mapping[str, Call], repeats: int) -> dict[str, float
     best = dict.fromkeys(calls, float("inf"))
     with _no_garbage_collection():
         for turn in range(repeats):
-            order = list(calls) if turn % 2 == 0 else list(reversed(calls))
+            order = list(calls) if turn % 2 == 0 else list(calls)[::-1]
             for name in order:
                 best[name] = min(best[name], seconds(calls[name]))
     return best

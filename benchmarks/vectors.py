@@ -32,10 +32,12 @@ class Setting:
     Args:
         data: the folder of the data sets, or None.
         quick: tiny sizes, to see that everything runs; the figures mean nothing.
+        full: more rows where a fit takes minutes; the run takes more than an hour.
     """
 
     data: Path | None = None
     quick: bool = False
+    full: bool = False
 
     @property
     def words(self) -> int:
@@ -94,7 +96,8 @@ def on_each(
         try:
             vectors = load(setting)
         except MissingData as missing:
-            yield skipped(f"all rows on {load.__name__}", missing)
+            doc = (load.__doc__ or "").split(".")[0]
+            yield skipped(f"all rows on {doc}", missing)
             continue
         yield from measure(setting, vectors)
 
@@ -110,21 +113,26 @@ def mnist(setting: Setting, count: int = 60_000) -> Vectors:
 
 
 def mnist_part(setting: Setting) -> Vectors:
-    """The first MNIST images only, for what takes minutes on all."""
-    return mnist(setting, 10_000)
+    """MNIST pixels, the first images only, for what takes minutes on all."""
+    return mnist(setting, 20_000 if setting.full else 10_000)
 
 
 @functools.cache
-def embeddings(setting: Setting) -> Vectors:
-    """AlexNet conv5 of CIFAR-10 images, 256-d; computed once and kept in the cache."""
-    train, held_out = setting.rows(30_000), setting.rows(5_000)
-    rows = _cached_embeddings(setting, train + held_out)
-    return Vectors("CNN embeddings", rows[:train], rows[train:])
+def embeddings(setting: Setting, count: int = 30_000) -> Vectors:
+    """CNN embeddings: AlexNet conv5 of CIFAR-10 images, 256-d; kept in the cache."""
+    every, held_out = setting.rows(30_000), setting.rows(5_000)
+    rows = _cached_embeddings(setting, every + held_out)
+    return Vectors("CNN embeddings", rows[: setting.rows(count)], rows[every:])
+
+
+def embeddings_part(setting: Setting) -> Vectors:
+    """CNN embeddings, the first only, for what takes minutes on all."""
+    return embeddings(setting, 30_000 if setting.full else 10_000)
 
 
 @functools.cache
 def headed(setting: Setting, dim: int = 192) -> Vectors:
-    """CNN embeddings through a random linear head to ``dim`` dimensions."""
+    """CNN embeddings through a random linear head, 192-d."""
     vectors = embeddings(setting)
     generator = torch.Generator().manual_seed(0)
     head = torch.randn(vectors.dim, dim, generator=generator) / vectors.dim**0.5

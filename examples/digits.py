@@ -65,7 +65,9 @@ def new_quantizer() -> gs.ProductQuantizer:
     return gs.ProductQuantizer(DIM, num_codebooks=CODEBOOKS, codebook_size=WORDS)
 
 
-def train(data: Split, rule: gs.SnappingRule | None, rate: float, seed: int) -> nn.Module:
+def train(
+    data: Split, rule: gs.SnappingRule | None, rate: float, seed: int
+) -> nn.Module:
     """The loop: batch, embed, snap, loss, backward, step, update."""
     network = small_network(seed)
     quantizer = new_quantizer()
@@ -79,7 +81,9 @@ def train(data: Split, rule: gs.SnappingRule | None, rate: float, seed: int) -> 
         snapping = rule is not None and step >= WARMUP
         if snapping and step == WARMUP:
             quantizer.fit(network(data.images).detach())
-        loss = criterion(snap(embeddings) if snapping else embeddings, data.labels[batch])
+        loss = criterion(
+            snap(embeddings) if snapping else embeddings, data.labels[batch]
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

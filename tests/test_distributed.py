@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 import gradsnap as gs
@@ -58,7 +58,7 @@ def work(rank: int, folder: str) -> None:
 
 @pytest.mark.slow
 def test_two_processes(tmp_path: Path) -> None:
-    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    spawn(work, args=(str(tmp_path),), nprocs=2)
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert len(first) > len(QUANTIZERS)
     for name, value in first.items():

@@ -1,87 +1,232 @@
-"""The battery of all losses, and the triplet loss against a loop."""
+"""The battery: what is true of every loss in the registry, with no exceptions."""
 
-import itertools
+import copy
+import inspect
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 import gradsnap as gs
-from gradsnap.losses import LOSSES
+from gradsnap.losses import LOSSES, build_loss
+from tests.conftest import gaussian
+
+DIM, CLASSES, ROWS = 5, 3, 12
+
+Maker = Callable[..., nn.Module]
 
 
 @pytest.fixture(params=list(LOSSES))
-def loss(request) -> torch.nn.Module:
-    return LOSSES[request.param]()
+def make(request: pytest.FixtureRequest) -> Maker:
+    """Every loss in turn, with the sizes it needs."""
+
+    def maker(dim: int = DIM, **options: object) -> nn.Module:
+        return build_loss(request.param, dim, CLASSES, **options)
+
+    return maker
 
 
-def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+@pytest.fixture
+def loss(make: Maker) -> nn.Module:
+    return make()
+
+
+def batch(seed: int = 0) -> tuple[Tensor, Tensor]:
+    return gaussian(ROWS, DIM, seed).double(), torch.arange(ROWS) % CLASSES
+
+
+def several(seed: int = 0) -> Tensor:
+    """Some labels for each row, sometimes none, (ROWS, CLASSES)."""
     generator = torch.Generator().manual_seed(seed)
-    labels = torch.arange(12) % 3
-    return torch.randn(12, 5, generator=generator, dtype=torch.float64), labels
+    return torch.rand(ROWS, CLASSES, generator=generator) < 0.4
 
 
-def test_scalar_with_a_finite_gradient(loss) -> None:
-    embeddings, labels = batch()
-    value = loss(embeddings.requires_grad_(), labels)
+def gradient(loss: nn.Module, embeddings: Tensor, labels: Tensor) -> Tensor:
+    leaf = embeddings.detach().clone().requires_grad_()
+    (found,) = torch.autograd.grad(loss(leaf, labels), leaf)
+    return found
+
+
+def test_registry_holds_the_six_of_the_design() -> None:
+    expected = "triplet contrastive cosine logistic listwise classification"
+    assert list(LOSSES) == expected.split()
+    assert len(set(LOSSES.values())) == 6
+
+
+def test_unknown_names_and_options_are_refused() -> None:
+    with pytest.raises(
+        gs.InputError, match=r"unknown loss 'tripel'; .*triplet, contra"
+    ):
+        build_loss("tripel", DIM, CLASSES)
+    with pytest.raises(gs.InputError, match="no option gap; it has margin"):
+        build_loss("triplet", DIM, CLASSES, gap=1)
+    with pytest.raises(gs.InputError, match="no option margin; it has none"):
+        build_loss("cosine", DIM, CLASSES, margin=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("labels", [batch()[1], several()], ids=["one", "several"])
+def test_scalar_with_a_finite_gradient(loss, labels, dtype) -> None:
+    embeddings = batch()[0].to(dtype).requires_grad_()
+    value = loss(embeddings, labels)
     value.backward()
     assert value.shape == ()
+    assert value.dtype == dtype
+    assert value > 0
     assert embeddings.grad is not None
     assert embeddings.grad.isfinite().all()
     assert embeddings.grad.abs().sum() > 0
 
 
-def test_order_of_the_batch_does_not_matter(loss) -> None:
-    embeddings, labels = batch()
-    order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
+@pytest.mark.parametrize("labels", [batch()[1], several()], ids=["one", "several"])
+def test_gradient_equals_differences(loss, labels) -> None:
+    embeddings = batch()[0].requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda y: loss.double()(y, labels), embeddings, fast_mode=True
+    )
+
+
+@pytest.mark.parametrize("labels", [batch()[1], several()], ids=["one", "several"])
+def test_order_of_the_batch_does_not_matter(loss, labels) -> None:
+    embeddings, _ = batch()
+    order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(
         loss(embeddings[order], labels[order]), loss(embeddings, labels)
     )
 
 
-def test_far_classes_cost_nothing(loss) -> None:
+def test_integers_of_any_width_are_labels(loss) -> None:
     embeddings, labels = batch()
-    far = 0.01 * embeddings + 100 * labels[:, None]
-    assert loss(far, labels) == 0
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        assert loss(embeddings, labels.to(dtype)) == loss(embeddings, labels)
 
 
-def test_near_positive_and_far_negative_beats_the_reverse(loss) -> None:
-    labels = torch.tensor([0, 0, 1])
-    good, bad = torch.tensor([[0.0], [0.1], [0.9]]), torch.tensor([[0.0], [0.9], [0.1]])
-    assert loss(good, labels) < loss(bad, labels)
+@pytest.mark.parametrize("labels", [batch()[1], several()], ids=["one", "several"])
+def test_descent_lowers_it(loss, labels) -> None:
+    embeddings = batch()[0].float()
+    before = loss(embeddings, labels)
+    after = loss(embeddings - 0.05 * gradient(loss, embeddings, labels), labels)
+    assert after < before
 
 
-def test_nothing_to_compare_is_zero_and_has_a_gradient(loss) -> None:
-    embeddings, _ = batch()
-    for labels in (torch.zeros(12), torch.arange(12)):
-        value = loss(embeddings.requires_grad_(), labels)
-        value.backward()
-        assert value == 0
-
-
-def test_equal_embeddings_give_no_nan(loss) -> None:
-    embeddings = torch.ones(6, 4, requires_grad=True)
-    loss(embeddings, torch.arange(6) % 2).backward()
-    assert embeddings.grad is not None
-    assert embeddings.grad.isfinite().all()
-
-
-def test_labels_of_another_length_are_refused(loss) -> None:
-    with pytest.raises(gs.InputError, match=r"each of 12 embeddings, .*\(5,\)"):
-        loss(batch()[0], torch.zeros(5))
-
-
-def test_triplet_loss_equals_the_loop() -> None:
+def test_training_brings_rows_of_a_class_together(loss) -> None:
     embeddings, labels = batch()
-    hinges = []
-    for a, p, n in itertools.product(range(12), repeat=3):
-        if a != p and labels[a] == labels[p] and labels[a] != labels[n]:
-            near = (embeddings[a] - embeddings[p]).norm()
-            hinges.append(0.7 + near - (embeddings[a] - embeddings[n]).norm())
-    violated = [hinge for hinge in hinges if hinge > 0]
-    expected = sum(violated) / len(violated)
-    torch.testing.assert_close(gs.TripletLoss(0.7)(embeddings, labels), expected)
+    embeddings = embeddings.float().requires_grad_()
+    optimizer = torch.optim.Adam([embeddings, *loss.parameters()], lr=0.1)
+    for _ in range(40):
+        optimizer.zero_grad()
+        loss(embeddings, labels).backward()
+        optimizer.step()
+    apart = torch.cdist(embeddings.detach(), embeddings.detach()).fill_diagonal_(9e9)
+    assert torch.equal(labels[apart.argmin(dim=1)], labels)
 
 
-def test_triplet_loss_refuses_a_negative_margin() -> None:
-    with pytest.raises(gs.InputError, match="got -1"):
-        gs.TripletLoss(-1)
+def test_equal_and_zero_embeddings_give_no_nan(loss) -> None:
+    labels = torch.arange(6) % 2
+    for embeddings in (torch.ones(6, DIM), torch.zeros(6, DIM)):
+        assert loss(embeddings, labels).isfinite()
+        found = gradient(loss, embeddings, labels)
+        assert found.isfinite().all()
+        assert found.abs().max() < 10
+
+
+def test_huge_and_tiny_embeddings_give_no_nan(loss) -> None:
+    embeddings, labels = batch()
+    for scale in (1e-12, 1e12):
+        scaled = scale * embeddings.float()
+        assert loss(scaled, labels).isfinite()
+        assert gradient(loss, scaled, labels).isfinite().all()
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_too_few_rows_to_compare_give_no_nan(loss, rows: int) -> None:
+    embeddings, labels = batch()
+    for some in (labels[:rows], several()[:rows]):
+        assert loss(embeddings[:rows], some).isfinite()
+        assert gradient(loss, embeddings[:rows], some).isfinite().all()
+
+
+def test_one_class_or_no_label_at_all_give_no_nan(loss) -> None:
+    embeddings, labels = batch()
+    nothing = torch.zeros(ROWS, CLASSES, dtype=torch.bool)
+    for some in (torch.zeros_like(labels), nothing, ~nothing):
+        assert loss(embeddings, some).isfinite()
+        assert gradient(loss, embeddings, some).isfinite().all()
+
+
+def test_nan_is_not_hidden(loss) -> None:
+    embeddings, labels = batch()
+    embeddings[3, 1] = torch.nan
+    assert loss(embeddings, labels).isnan()
+
+
+def test_autocast_and_half_precision_stay_near(loss) -> None:
+    embeddings, labels = batch()
+    half = embeddings.bfloat16()
+    exact = loss(half.float(), labels)
+    assert abs(loss(half, labels) - exact) < 0.02 * exact
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert abs(loss(half.float(), labels) - exact) < 0.02 * exact
+
+
+def test_input_is_not_modified(loss) -> None:
+    embeddings, labels = batch()
+    before = embeddings.clone(), labels.clone()
+    loss(embeddings, labels)
+    assert torch.equal(embeddings, before[0])
+    assert torch.equal(labels, before[1])
+
+
+def test_global_random_state_is_untouched(make: Maker) -> None:
+    before = torch.get_rng_state()
+    make()(*batch())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_state_dict_and_copies_keep_the_loss(make: Maker) -> None:
+    loss, again = make(), make()
+    for parameter in loss.parameters():
+        parameter.data += 1
+    again.load_state_dict(loss.state_dict())
+    assert again(*batch()) == loss(*batch()) == copy.deepcopy(loss)(*batch())
+
+
+def test_repr_shows_every_option(loss) -> None:
+    for name in inspect.signature(type(loss)).parameters.keys() - {"seed"}:
+        assert f"{name}=" in repr(loss)
+
+
+def test_every_margin_or_scale_is_checked(make: Maker, loss) -> None:
+    for name in inspect.signature(type(loss)).parameters.keys() & {"margin", "scale"}:
+        for bad in (-1.0, float("nan"), float("inf")):
+            with pytest.raises(gs.InputError, match=f"{name} must be .*got {bad}"):
+                make(**{name: bad})
+
+
+def test_labels_that_do_not_fit_are_refused(loss) -> None:
+    embeddings, labels = batch()
+    for bad, message in (
+        (labels[:5], r"each of 12 embeddings, .*\(5,\)"),
+        (labels[:, None, None], r"labels of shape \(12, 1, 1\)"),
+        (labels.float(), r"an integer, got torch.float32 \(labels.long"),
+        (several().float(), r"booleans \(n, labels\), got torch.float32"),
+    ):
+        with pytest.raises(gs.InputError, match=message):
+            loss(embeddings, bad)
+
+
+def test_embeddings_that_are_none_are_refused(loss) -> None:
+    with pytest.raises(gs.InputError, match=r"\(n, dim\), got .*shape \(12, 5, 1\)"):
+        loss(batch()[0][:, :, None], batch()[1])
+    with pytest.raises(gs.InputError, match=r"got torch\.int64"):
+        loss(batch()[0].long(), batch()[1])
+
+
+def test_snapping_stands_before_it(make: Maker) -> None:
+    embeddings = gaussian(64, 8).requires_grad_()
+    quantizer = gs.ProductQuantizer(8, num_codebooks=2, codebook_size=16)
+    snap = gs.GradientSnapping(quantizer.fit(embeddings.detach()), neighbors=20)
+    make(dim=8)(snap(embeddings), torch.arange(64) % CLASSES).backward()
+    assert snap.last is not None
+    assert snap.last.accepted.any()

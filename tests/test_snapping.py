@@ -4,6 +4,7 @@ import copy
 import functools
 import math
 import pickle
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ def fitted(kind: str = "pq") -> gs.Quantizer:
     return copy.deepcopy(_fitted(kind))
 
 
-def backward(layer: nn.Module, y: Tensor, g: Tensor) -> Tensor:
+def backward(layer: Callable[[Tensor], Tensor], y: Tensor, g: Tensor) -> Tensor:
     """The gradient that leaves the layer when ``g`` arrives."""
     leaf = y.clone().requires_grad_()
     layer(leaf).backward(g)

@@ -1,10 +1,13 @@
-"""The triplet loss on distances, over all triplets of a batch."""
+"""The triplet loss on distances, over all triplets of a batch or over given ones."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from gradsnap.errors import InputError
+from gradsnap.losses.hinges import hinges
+from gradsnap.losses.labels import alike_and_unlike, check_batch
+from gradsnap.losses.pairs import distances
 
 
 class TripletLoss(nn.Module):
@@ -12,7 +15,8 @@ class TripletLoss(nn.Module):
 
     The paper's equation 1, with its gap g as ``margin``: a and p share a label, n does
     not. The result is the mean over the triplets that are violated, so that the many
-    settled ones do not dilute the gradient; zero if none is.
+    settled ones do not dilute the gradient; zero if none is. All n³ triplets are
+    counted in O(n² log n) time and O(n²) memory.
 
     Args:
         margin: how much farther than a positive a negative should be.
@@ -25,27 +29,56 @@ class TripletLoss(nn.Module):
 
     def __init__(self, margin: float = 1.0) -> None:
         super().__init__()
-        if margin < 0:
-            raise InputError(f"margin must be zero or more, got {margin}")
+        check_margin(margin)
         self.margin = margin
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The scalar loss of embeddings (n, dim) with labels (n,)."""
-        if labels.shape != embeddings.shape[:1]:
-            raise InputError(
-                f"expected one label for each of {len(embeddings)} embeddings, "
-                f"got labels of shape {tuple(labels.shape)}"
-            )
-        distances = torch.cdist(embeddings, embeddings)  # (n, n)
-        same = labels[:, None] == labels
-        anchor, positive = (same & ~torch.eye(len(labels)).to(same)).nonzero(
-            as_tuple=True
-        )
-        gaps = distances[anchor, positive, None] - distances[anchor]  # (pairs, n)
-        hinges = functional.relu(self.margin + gaps).where(~same[anchor], 0.0)
-        violated = (hinges.detach() > 0).sum()
-        return hinges.sum() / violated.clamp_min(1)
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """The scalar loss.
+
+        Args:
+            embeddings: (n, dim).
+            labels: integers (n,), or booleans (n, L) where rows have several labels.
+            triplets: rows of a, p and n, each (t,), to take instead of all triplets.
+        """
+        check_batch(embeddings, labels)
+        if triplets is None:
+            return self._over_all(distances(embeddings), labels)
+        _check_triplets(triplets, len(embeddings))
+        return self._over_given(distances(embeddings), *triplets)
+
+    def _over_all(self, apart: Tensor, labels: Tensor) -> Tensor:
+        weights, violated = hinges(apart, *alike_and_unlike(labels), self.margin)
+        count = violated.sum()
+        total = (weights * apart).sum() + self.margin * count
+        return total / count.clamp_min(1)
+
+    def _over_given(self, apart: Tensor, a: Tensor, p: Tensor, n: Tensor) -> Tensor:
+        gaps = functional.relu(self.margin + apart[a, p] - apart[a, n])  # (t,)
+        return gaps.sum() / (gaps.detach() > 0).sum().clamp_min(1)
 
     def extra_repr(self) -> str:
         """Shown in ``print(loss)``."""
         return f"margin={self.margin}"
+
+
+def check_margin(margin: float) -> None:
+    """Refuses a margin that is negative or not a finite number."""
+    if not 0 <= margin < float("inf"):
+        raise InputError(f"margin must be zero or more and finite, got {margin}")
+
+
+def _check_triplets(triplets: tuple[Tensor, Tensor, Tensor], rows: int) -> None:
+    shapes = [tuple(part.shape) for part in triplets]
+    if len(shapes) != 3 or len(set(shapes)) != 1 or len(shapes[0]) != 1:
+        raise InputError(f"expected triplets as three tensors (t,), got {shapes}")
+    together = torch.stack(list(triplets))
+    if together.numel() and not 0 <= together.min() <= together.max() < rows:
+        raise InputError(
+            f"triplets must name rows 0..{rows - 1} of the batch, "
+            f"got {int(together.min())}..{int(together.max())}"
+        )

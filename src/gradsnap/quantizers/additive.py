@@ -9,7 +9,7 @@ from gradsnap.progress import track
 from gradsnap.quantizers.base import chunks
 from gradsnap.quantizers.kmeans import accumulate
 from gradsnap.quantizers.local_search import Energy, local_search
-from gradsnap.quantizers.residual import residual_start
+from gradsnap.quantizers.residual import GeneralizedResidualQuantizer, start_of
 from gradsnap.quantizers.summed import (
     SummedQuantizer,
     beam_codes,
@@ -20,8 +20,14 @@ from gradsnap.quantizers.summed import (
 RIDGE = 1e-2
 """Added to each codeword's count; codebooks are only determined up to shifts."""
 
+NOISE = 2.0
+"""First noise on each of M codewords, in 1/M of what the start leaves of a row."""
+
 TRAINING_ROUNDS = 4
 """Rounds of local search in each iteration of ``fit``."""
+
+SETTLING_STEPS = 4
+"""Iterations without noise at the end of ``fit``."""
 
 
 class AdditiveQuantizer(SummedQuantizer):
@@ -29,7 +35,8 @@ class AdditiveQuantizer(SummedQuantizer):
 
     Codes start from a beam search and are improved by local search. Codebooks are the
     ridge least squares solution for the codes; while fitting, ever less noise is added
-    to them before codes are searched, which leaves poor minima behind.
+    to them before codes are searched, which leaves poor minima behind. What is found so
+    is kept only if it beats the generalized residual quantizer it starts from.
 
     Args:
         dim: length of a vector.
@@ -73,18 +80,34 @@ class AdditiveQuantizer(SummedQuantizer):
         }
 
     def _fit(self, x: Tensor) -> None:
-        start = residual_start(self, x)
-        codes = start._encode(x)
+        first = start_of(GeneralizedResidualQuantizer, self, x)._encode(x)
+        codes = min(
+            first, self._annealed(x, first), key=lambda found: self._solve(x, found)
+        )
+        for step in range(SETTLING_STEPS):
+            self._solve(x, codes)
+            codes = self._search(x, codes, TRAINING_ROUNDS, seed=self.seed + step)
+        self._solve(x, codes)
+        self.counts.copy_(code_counts(codes, self.codebook_size, x.dtype))
+
+    def _annealed(self, x: Tensor, codes: Tensor) -> Tensor:
+        """Codes (n, M) after searches in codebooks with ever less noise."""
+        self._solve(x, codes)
+        left = (x - self._decode(codes)).std(dim=0, correction=0)
+        spread = NOISE * left / self.num_codebooks
         generator = self._generator()
-        spread = x.std(dim=0, correction=0) / self.num_codebooks
         for step in track(range(self.iterations), "fitting codebooks"):
-            self.codebooks.copy_(least_squares(x, codes, self.codebook_size))
+            self._solve(x, codes)
             heat = (1 - (step + 1) / self.iterations) ** 0.5
             noise = torch.randn(self.codebooks.shape, generator=generator).to(spread)
             self.codebooks.add_(noise * spread * heat)
             codes = self._search(x, codes, TRAINING_ROUNDS, seed=self.seed + step)
+        return codes
+
+    def _solve(self, x: Tensor, codes: Tensor) -> float:
+        """Least squares codebooks for the codes (n, M); returns their squared error."""
         self.codebooks.copy_(least_squares(x, codes, self.codebook_size))
-        self.counts.copy_(code_counts(codes, self.codebook_size, x.dtype))
+        return float((x - self._decode(codes)).square().sum())
 
     def _encode(self, x: Tensor) -> Tensor:
         start = beam_codes(x, self.codebooks, self.beam_size)[1][:, 0]

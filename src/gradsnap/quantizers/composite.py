@@ -83,7 +83,7 @@ class CompositeQuantizer(SummedQuantizer):
         *,
         decay: float = 0.99,
         seed: int = 0,
-        iterations: int = 15,
+        iterations: int = 20,
         strength: float = 10.0,
         rounds: int = 4,
     ) -> None:
@@ -178,30 +178,41 @@ class CompositeQuantizer(SummedQuantizer):
         return torch.cat(done)
 
     def _update(self, x: Tensor, reduce: Reduce) -> None:
-        """A gradient step on the same objective, codebook after codebook."""
+        """A step down the same objective, codebook after codebook."""
         codes = self._encode(x)
         self._follow_level(x, codes, reduce)
         for m in range(self.num_codebooks):
-            batch = self._downhill(x, codes, m)
+            rest = self._decode(codes) - self.codebooks[m, codes[:, m]]  # (n, dim)
+            curvature = self._curvature(rest, reduce)
+            batch = self._downhill(x, codes, m, rest)
             reduce(batch)
-            words, counts = self.codebooks[m : m + 1], self.counts[m : m + 1]
-            new, stiffness = batch[..., 0], batch[..., 1]
-            share = new / (counts * self.decay + new).clamp_min(TINY)
-            damping = (new + 4 * self.penalty * share * stiffness).clamp_min(TINY)
-            places = words + batch[..., 2:] / damping[..., None]
-            follow(words, counts, new, places * new[..., None], self.decay)
+            words, new = self.codebooks[m : m + 1], batch[..., 0]
+            steps = torch.linalg.solve(curvature, batch[0, :, 1:].T).T
+            sums = words * new[..., None] + steps
+            follow(words, self.counts[m : m + 1], new, sums, self.decay)
 
-    def _downhill(self, x: Tensor, codes: Tensor, m: int) -> Tensor:
-        """Sums over the rows of each codeword of codebook m, (1, K, 2 + dim).
+    def _curvature(self, rest: Tensor, reduce: Reduce) -> Tensor:
+        """Half the objective's second derivative in a codeword, (dim, dim).
 
-        How many they are, how stiff the penalty is, and half the way down the gradient.
+        The penalty is stiff along the sum r of the other codewords (n, dim), so the
+        gradient is divided by ``I + 4·penalty·E[r rᵀ]``: without, steps would have to
+        be tiny in all directions.
         """
-        decoded = self._decode(codes)
-        rest = decoded - self.codebooks[m, codes[:, m]]  # (n, dim)
+        moments = torch.cat([rest.T @ rest, rest.new_full((1, self.dim), len(rest))])
+        reduce(moments)
+        curvature = 4 * self.penalty * moments[:-1] / moments[-1:].clamp_min(1)
+        curvature.diagonal().add_(1)
+        return curvature
+
+    def _downhill(self, x: Tensor, codes: Tensor, m: int, rest: Tensor) -> Tensor:
+        """Sums over the rows of each codeword of codebook m, (1, K, 1 + dim).
+
+        How many they are, and half the way down the gradient.
+        """
         slack = super()._cross_terms(codes) - self.constant
-        down = x - decoded - 2 * (self.penalty * slack)[:, None] * rest
-        terms = torch.cat([rest.square().sum(dim=1, keepdim=True), down], dim=1)
-        counts, sums = accumulate(terms[None], codes[None, :, m], self.codebook_size)
+        own = self.codebooks[m, codes[:, m]]
+        down = x - rest - own - 2 * (self.penalty * slack)[:, None] * rest
+        counts, sums = accumulate(down[None], codes[None, :, m], self.codebook_size)
         return torch.cat([counts[..., None], sums], dim=2)
 
     def _follow_level(self, x: Tensor, codes: Tensor, reduce: Reduce) -> None:

@@ -1,12 +1,18 @@
 """Residual quantization, stage after stage, and its generalized refinement."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 from gradsnap.progress import track
+from gradsnap.quantizers.base import Reduce
 from gradsnap.quantizers.kmeans import assign, kmeans, progressive_kmeans
-from gradsnap.quantizers.summed import SummedQuantizer, beam_codes, summed
+from gradsnap.quantizers.summed import (
+    SummedQuantizer,
+    beam_codes,
+    left_by_others,
+    summed,
+)
 
 RECLUSTER_STEPS = 4
 
@@ -39,7 +45,7 @@ class ResidualQuantizer(SummedQuantizer):
             codes = beam_codes(x, stages, self.beam_size)[1][:, 0]
             residual = x - summed(codes, stages)
 
-    def _target(self, x: Tensor, codes: Tensor, m: int) -> Tensor:
+    def _target(self, x: Tensor, codes: Tensor, m: int, reduce: Reduce) -> Tensor:
         """What stage m should reconstruct: what the stages before it left, (n, dim)."""
         if m == 0:
             return x
@@ -89,7 +95,7 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
         return super().config() | {"iterations": self.iterations}
 
     def _fit(self, x: Tensor) -> None:
-        first = residual_start(self, x)
+        first = start_of(ResidualQuantizer, self, x)
         self.codebooks.copy_(first.codebooks)
         codes = self._encode(x)
         for _ in track(range(self.iterations), "re-clustering codebooks"):
@@ -99,7 +105,7 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
 
     def _recluster(self, x: Tensor, codes: Tensor, m: int) -> None:
         """A step of k-means on codebook m, all others fixed; codes in place."""
-        target = self._target(x, codes, m)[None]
+        target = left_by_others(x, codes, self.codebooks, m)[None]
         found = kmeans(
             target,
             self.codebook_size,
@@ -111,9 +117,12 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
         codes[:, m] = assign(target, self.codebooks[m : m + 1])[0]
 
 
-def residual_start(quantizer: SummedQuantizer, x: Tensor) -> ResidualQuantizer:
-    """A residual quantizer of the same sizes, fitted to x (n, dim), to start from."""
-    start = ResidualQuantizer(
+Start = TypeVar("Start", ResidualQuantizer, GeneralizedResidualQuantizer)
+
+
+def start_of(kind: type[Start], quantizer: SummedQuantizer, x: Tensor) -> Start:
+    """A quantizer of another kind and the same sizes, fitted to x (n, dim)."""
+    start = kind(
         quantizer.dim,
         quantizer.num_codebooks,
         quantizer.codebook_size,

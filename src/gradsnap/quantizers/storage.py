@@ -18,15 +18,22 @@ FORMAT = "gradsnap-quantizer-1"
 
 
 def save_quantizer(quantizer: Quantizer, path: str | os.PathLike[str]) -> None:
-    """Writes the quantizer beside ``path``, then renames it into place."""
+    """Writes the quantizer beside ``path``, then renames it into place.
+
+    Raises:
+        InputError: it cannot be written there; what was there before still is.
+    """
     metadata = {
         "format": FORMAT,
         "kind": _kind_of(quantizer),
         "config": json.dumps(quantizer.config()),
     }
     state = {name: value.contiguous() for name, value in quantizer.state_dict().items()}
-    with replacing(path) as temporary:
-        save_file(state, temporary, metadata)
+    try:
+        with replacing(path) as temporary:
+            save_file(state, temporary, metadata)
+    except (OSError, SafetensorError) as error:  # a full disk is either
+        raise InputError(f"cannot write {os.fspath(path)}: {error}") from error
 
 
 def load_quantizer(path: str | os.PathLike[str]) -> Quantizer:

@@ -76,7 +76,7 @@ class SummedQuantizer(Quantizer):
         """Sequential k-means, codebook after codebook, on what the others leave."""
         codes = self._encode(x)
         for m in range(self.num_codebooks):
-            target = self._target(x, codes, m)
+            target = self._target(x, codes, m, reduce)
             found = accumulate(target[None], codes[None, :, m], self.codebook_size)
             batch = torch.cat([found[0][..., None], found[1]], dim=2)
             reduce(batch)
@@ -88,9 +88,9 @@ class SummedQuantizer(Quantizer):
                 self.decay,
             )
 
-    def _target(self, x: Tensor, codes: Tensor, m: int) -> Tensor:
+    def _target(self, x: Tensor, codes: Tensor, m: int, reduce: Reduce) -> Tensor:
         """What codebook m should reconstruct: x less all other codewords, (n, dim)."""
-        return x - self._decode(codes) + self.codebooks[m, codes[:, m]]
+        return left_by_others(x, codes, self.codebooks, m)
 
     def _candidates(self, x: Tensor, k: int) -> Candidates:
         scores, codes = beam_codes(x, self.codebooks, max(k, self.beam_size), keep=k)
@@ -113,6 +113,11 @@ class SummedQuantizer(Quantizer):
         norms = self.codebooks.square().sum(dim=2)  # (M, K)
         own = norms.T.gather(0, codes).sum(dim=1)
         return self._decode(codes).square().sum(dim=1) - own
+
+
+def left_by_others(x: Tensor, codes: Tensor, codebooks: Tensor, m: int) -> Tensor:
+    """The rows x (n, dim) less the codewords of all codebooks but m, (n, dim)."""
+    return x - summed(codes, codebooks) + codebooks[m, codes[:, m]]
 
 
 def codeword_offsets(codes: Tensor, codebook_size: int) -> Tensor:

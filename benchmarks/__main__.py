@@ -1,0 +1,120 @@
+"""Runs the benchmarks: ``python -m benchmarks [names] [--quick] [--data DIR]``."""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import (
+    beam,
+    candidates,
+    composite,
+    encoding,
+    errors,
+    exactness,
+    memory,
+    report,
+    rules,
+    steps,
+)
+from benchmarks.timing import use_one_thread
+from benchmarks.vectors import Setting
+
+BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
+    "candidates": candidates.run,
+    "exactness": exactness.run,
+    "steps": steps.run,
+    "memory": memory.run,
+    "errors": errors.run,
+    "composite": composite.run,
+    "encoding": encoding.run,
+    "beam": beam.run,
+    "rules": rules.run,
+}
+"""Every benchmark by its name, in the order they run."""
+
+ON_REQUEST = ("rules",)
+"""Not run unless named: it trains some eighty networks and has no bar."""
+
+
+def main() -> int:
+    """Runs what was asked for; 1 if one of them could not be run to its end."""
+    args = _arguments()
+    use_one_thread()
+    setting = Setting(args.data, args.quick, args.full)
+    entries, failed = {}, []
+    for name in args.names or [n for n in BENCHMARKS if n not in ON_REQUEST]:
+        report.say(f"--- {name}")
+        try:
+            entries[name] = _measured(name, setting)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+    if args.json is not None:
+        report.write(entries, args.json)
+    _conclude(entries, failed)
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="name",
+        help=f"of {', '.join(BENCHMARKS)}; if none, all but {', '.join(ON_REQUEST)}",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="tiny sizes: does it run? Writes no results",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="more rows where a fit takes minutes: more than an hour",
+    )
+    folder = os.environ.get("GRADSNAP_DATA")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(folder) if folder else None,
+        help="folder of the data sets; GRADSNAP_DATA if not given",
+    )
+    parser.add_argument("--json", type=Path, help="write all tables to this file too")
+    args = parser.parse_args()
+    unknown = [name for name in args.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    return args
+
+
+def _measured(name: str, setting: Setting) -> report.Record:
+    started = time.perf_counter()
+    lines: Sequence[report.Line] = list(BENCHMARKS[name](setting))
+    took = time.perf_counter() - started
+    quick = " — QUICK, these figures mean nothing" if setting.quick else ""
+    doc = sys.modules[BENCHMARKS[name].__module__].__doc__ or ""
+    report.show(f"{name} ({took:.0f} s){quick}\n{doc.splitlines()[0]}", lines)
+    content = report.entry(lines, took)
+    if not setting.quick:
+        report.write(content, report.RESULTS / f"{name}.json")
+    return content
+
+
+def _conclude(entries: dict[str, report.Record], failed: list[str]) -> None:
+    rows = [row for entry in entries.values() for row in entry["rows"]]
+    judged = [row for row in rows if row.get("met") is not None]
+    print(f"{sum(row['met'] for row in judged)} of {len(judged)} bars met")
+    for row in judged:
+        if not row["met"]:
+            print(f"  not met: {row['what']}")
+    for name in failed:
+        print(f"  could not be run: {name} (see above)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Data: images and vectors by index, and the protocols that divide them."""
+
+from gradsnap.data.augment import (
+    Augmentation,
+    Augmentations,
+    ProjectiveJitter,
+    RandomCrop,
+    RandomFlip,
+)
+from gradsnap.data.cifar10 import open_cifar10
+from gradsnap.data.dataset import Dataset, Items, StoredItems
+from gradsnap.data.digits import open_digits
+from gradsnap.data.folders import open_folder
+from gradsnap.data.ilsvrc import open_ilsvrc
+from gradsnap.data.images import ImageFiles, ImageOptions, StoredImages, decode_image
+from gradsnap.data.label_lists import open_csv, read_label_list
+from gradsnap.data.loading import OrderedBatches, ShuffledBatches, in_memory, loader
+from gradsnap.data.mnist import open_mnist
+from gradsnap.data.names import Names
+from gradsnap.data.nuswide import open_nuswide
+from gradsnap.data.opening import DATASETS, open_dataset
+from gradsnap.data.protocols import (
+    PROTOCOLS,
+    FractionProtocol,
+    IlsvrcProtocol,
+    NuswideProtocol,
+    PaperProtocol,
+    Protocol,
+    Split,
+    UnseenClasses,
+    ranked_relevance,
+    relevance,
+    same_label,
+    shares_label,
+    total_relevant,
+)
+from gradsnap.data.vectors import open_vectors
+
+__all__ = [
+    "DATASETS",
+    "PROTOCOLS",
+    "Augmentation",
+    "Augmentations",
+    "Dataset",
+    "FractionProtocol",
+    "IlsvrcProtocol",
+    "ImageFiles",
+    "ImageOptions",
+    "Items",
+    "Names",
+    "NuswideProtocol",
+    "OrderedBatches",
+    "PaperProtocol",
+    "ProjectiveJitter",
+    "Protocol",
+    "RandomCrop",
+    "RandomFlip",
+    "ShuffledBatches",
+    "Split",
+    "StoredImages",
+    "StoredItems",
+    "UnseenClasses",
+    "decode_image",
+    "in_memory",
+    "loader",
+    "open_cifar10",
+    "open_csv",
+    "open_dataset",
+    "open_digits",
+    "open_folder",
+    "open_ilsvrc",
+    "open_mnist",
+    "open_nuswide",
+    "open_vectors",
+    "ranked_relevance",
+    "read_label_list",
+    "relevance",
+    "same_label",
+    "shares_label",
+    "total_relevant",
+]

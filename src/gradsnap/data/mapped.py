@@ -1,0 +1,139 @@
+"""Vectors in a memory-mapped file: pages are read when rows are asked for."""
+
+import functools
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gradsnap.errors import FileFormatError, InputError
+
+
+@dataclass(frozen=True, eq=False)
+class MappedVectors:
+    """Rows of a file that is mapped into memory, once in every process.
+
+    Rows are checked as they are read: NaN, infinity and, in a ``.fvecs`` or ``.bvecs``
+    file, a row of another length are refused by their number.
+    """
+
+    path: str
+    """The file."""
+
+    dim: int
+    """Length of each vector."""
+
+    shape: tuple[int, ...]
+    """(n, dim) of plain numbers, or (n,) of records with the fields dim and vector."""
+
+    dtype: np.dtype[Any]
+    """Type of a number, or of a record."""
+
+    offset: int = 0
+    """Bytes before the first."""
+
+    column_order: bool = False
+    """Whether the numbers of a column lie together (Fortran order)."""
+
+    @functools.cached_property
+    def rows(self) -> NDArray[Any]:
+        """The mapped file; not sent to other processes, which map it again."""
+        order = "F" if self.column_order else "C"
+        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)  # type: ignore[call-overload, no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def batch(self, indices: Tensor) -> Tensor:
+        """The vectors at indices (b,), float32 (b, dim)."""
+        rows = self.rows[indices.numpy()]
+        if rows.dtype.names:
+            self._check_lengths(rows["dim"], indices)
+            rows = rows["vector"]
+        return checked_vectors(rows, indices, self.path)
+
+    def _check_lengths(self, lengths: NDArray[np.int32], indices: Tensor) -> None:
+        wrong = lengths != self.dim
+        if wrong.any():
+            row = int(indices[torch.from_numpy(wrong)][0])
+            raise FileFormatError(
+                f"{self.path}: row {row} has the length {lengths[wrong][0]}, the first "
+                f"has {self.dim}"
+            )
+
+
+def checked_vectors(rows: NDArray[Any], indices: Tensor, source: str) -> Tensor:
+    """Rows (b, dim) of any number type as float32; refuses NaN and infinity."""
+    with np.errstate(over="ignore"):  # too large for float32: infinite, refused below
+        vectors = torch.from_numpy(np.array(rows, dtype=np.float32))
+    finite = vectors.isfinite().all(dim=1)
+    if not finite.all():
+        raise InputError(
+            f"{source}: row {int(indices[~finite][0])} holds NaN or infinity, as do "
+            f"{int((~finite).sum())} of the {len(rows)} rows read with it"
+        )
+    return vectors
+
+
+def mapped_npy(path: Path) -> MappedVectors:
+    """The vectors of a ``.npy`` file, (n, dim) of any number type."""
+    try:
+        array = np.lib.format.open_memmap(os.fspath(path), mode="r")
+    except (ValueError, EOFError) as error:
+        raise FileFormatError(f"{path} is truncated or no array: {error}") from error
+    check_matrix(array.shape, array.dtype, os.fspath(path))
+    by_columns = not array.flags.c_contiguous
+    return MappedVectors(
+        os.fspath(path),
+        array.shape[1],
+        array.shape,
+        array.dtype,
+        array.offset,
+        by_columns,
+    )
+
+
+def mapped_fvecs(path: Path) -> MappedVectors:
+    """The vectors of a ``.fvecs`` file: a length, then as many float32, again."""
+    return _mapped_records(path, "<f4")
+
+
+def mapped_bvecs(path: Path) -> MappedVectors:
+    """The vectors of a ``.bvecs`` file: a length, then as many bytes, again."""
+    return _mapped_records(path, "u1")
+
+
+def _mapped_records(path: Path, number: str) -> MappedVectors:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(4)
+    dim = int.from_bytes(head, "little", signed=True)
+    if len(head) < 4 or not 0 < dim <= size:
+        raise FileFormatError(
+            f"{path} is truncated, or not in the format of its name: a file of {size} "
+            f"bytes gives {dim} as the length of its first vector"
+        )
+    record = np.dtype([("dim", "<i4"), ("vector", number, (dim,))])
+    if size % record.itemsize:
+        raise FileFormatError(
+            f"{path} is truncated: {size} bytes are not a whole number of "
+            f"{record.itemsize}-byte records of {dim} numbers"
+        )
+    return MappedVectors(os.fspath(path), dim, (size // record.itemsize,), record)
+
+
+def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], source: str) -> None:
+    """Refuses what is not (n, dim) of numbers."""
+    if len(shape) != 2 or 0 in shape or dtype.kind not in "fiu":
+        raise InputError(
+            f"{source}: expected vectors of shape (n, dim), floating or integer; got "
+            f"{dtype} of shape {tuple(shape)}"
+        )

@@ -1,0 +1,108 @@
+"""One call that opens a data set by its name, or a folder or file by its path."""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from gradsnap.data import cifar10, ilsvrc, mnist
+from gradsnap.data.cifar10 import open_cifar10
+from gradsnap.data.dataset import Dataset
+from gradsnap.data.digits import open_digits
+from gradsnap.data.folders import open_folder
+from gradsnap.data.ilsvrc import open_ilsvrc
+from gradsnap.data.images import ImageOptions
+from gradsnap.data.label_lists import open_csv
+from gradsnap.data.mnist import open_mnist
+from gradsnap.data.nuswide import open_nuswide
+from gradsnap.data.vectors import READERS, open_vectors
+from gradsnap.errors import InputError
+
+Root = str | os.PathLike[str] | None
+
+
+class Opener(Protocol):
+    """Opens what lies at a root."""
+
+    def __call__(self, root: Root, options: ImageOptions | None = None, /) -> Dataset:
+        """The data set at a root, with its images read as the options say."""
+        ...
+
+
+DATASETS: dict[str, Opener] = {
+    "digits": open_digits,
+    "mnist": open_mnist,
+    "cifar10": open_cifar10,
+    "nuswide": open_nuswide,
+    "ilsvrc2012": open_ilsvrc,
+    "folder": open_folder,
+    "csv": open_csv,
+    "vectors": open_vectors,
+}
+"""Every kind of data by its name; being in here is being tested."""
+
+MARKS: dict[str, str] = {
+    mnist.MARK: "mnist",
+    cifar10.MARK: "cifar10",
+    "nuswide*train.txt": "nuswide",
+    "ImageList/Imagelist.txt": "nuswide",
+    "labels.csv": "csv",
+    ilsvrc.MARK: "ilsvrc2012",
+}
+"""What a folder holds, and of which data set that is the mark."""
+
+
+def open_dataset(
+    source: str | os.PathLike[str],
+    root: Root = None,
+    *,
+    side: int | None = None,
+    channels: int | None = None,
+    skip_bad: bool = False,
+) -> Dataset:
+    """Opens a data set: by name with its root, or any folder or file of yours.
+
+    Args:
+        source: one of the names in ``DATASETS``; or the path of a folder of classes, of
+            a known data set's folder, of a file of vectors (``.npy``, ``.npz``,
+            ``.fvecs``, ``.bvecs``, ``.parquet``) or of a table ``.csv`` of images and
+            labels. A folder that has the name of a data set is opened as ``./name``.
+        root: the folder, or file, of a data set that is given by name.
+        side: images are resized to side × side pixels; None keeps their size.
+        channels: 3 for colour, 1 for grey; None keeps what is stored.
+        skip_bad: leave out bad image files, and count them in ``skipped``.
+
+    Raises:
+        InputError: unknown name, missing path, or data that cannot be used.
+        FileFormatError: a file that is truncated or not in the format of its name.
+
+    Example:
+        >>> open_dataset("digits", side=16).item_shape
+        (1, 16, 16)
+    """
+    options = ImageOptions(side=side, channels=channels, skip_bad=skip_bad)
+    if source in DATASETS:
+        return DATASETS[os.fspath(source)](root, options)
+    if root is not None:
+        raise InputError(f"unknown data set {source!r}; {_choices()}")
+    return DATASETS[_recognised(Path(source))](source, options)
+
+
+def _recognised(path: Path) -> str:
+    """The name of the kind of data at a path."""
+    if path.is_dir():
+        marks = (name for mark, name in MARKS.items() if any(path.glob(mark)))
+        return next(marks, "folder")
+    if not path.exists():
+        raise InputError(f"there is no file or folder {str(path)!r}; {_choices()}")
+    if path.suffix == ".csv":
+        return "csv"
+    if path.suffix in READERS:
+        return "vectors"
+    raise InputError(
+        f"{path} ends in {path.suffix!r}; a file is read if it ends in "
+        f"{', '.join(READERS)} or .csv"
+    )
+
+
+def _choices() -> str:
+    return f"known data sets are {', '.join(DATASETS)}, or give a path"

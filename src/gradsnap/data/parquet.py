@@ -1,0 +1,140 @@
+"""Vectors and labels in the columns of a Parquet file."""
+
+import bisect
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gradsnap.data.mapped import check_matrix, checked_vectors
+from gradsnap.errors import FileFormatError, InputError
+
+VECTOR_COLUMNS = ("vectors", "vector", "embeddings", "embedding")
+
+LABEL_COLUMNS = ("labels", "label")
+
+
+class ParquetVectors:
+    """Rows of a column of lists, decoded one row group at a time.
+
+    The last row group is kept, so that reading in order is fast and takes the memory of
+    one group. Reading in random order decodes a group for nearly each row: copy the
+    rows that train with ``in_memory`` first.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: pyarrow is not installed, or no column has one of the known names.
+        FileFormatError: the file is truncated or not a Parquet file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        metadata = _opened(self.path).metadata
+        groups = [
+            metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)
+        ]
+        self.column = _one_of(VECTOR_COLUMNS, self.path)
+        self._starts = [0, *np.cumsum(groups).tolist()]
+        self._kept: tuple[int, NDArray[Any]] | None = None
+        if self.column is None:
+            raise InputError(
+                f"{self.path} has no column called {', '.join(VECTOR_COLUMNS)}; it has "
+                f"{', '.join(_opened(self.path).schema_arrow.names)}"
+            )
+        self.dim = self._group(0).shape[1] if len(self) else 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def batch(self, indices: Tensor) -> Tensor:
+        """The vectors at indices (b,), float32 (b, dim)."""
+        rows = np.empty((len(indices), self.dim), dtype=np.float32)
+        groups = [
+            bisect.bisect_right(self._starts, row) - 1 for row in indices.tolist()
+        ]
+        for group in sorted(set(groups)):
+            here = np.array(groups) == group
+            rows[here] = self._group(group)[indices.numpy()[here] - self._starts[group]]
+        return checked_vectors(rows, indices, self.path)
+
+    def _group(self, number: int) -> NDArray[Any]:
+        """The vectors of a row group, (rows, dim)."""
+        if self._kept is None or self._kept[0] != number:
+            table = _opened(self.path).read_row_group(number, columns=[self.column])
+            matrix = _as_matrix(table.column(0).combine_chunks(), self.path)
+            check_matrix(matrix.shape, matrix.dtype, f"{self.path}, {self.column}")
+            self._kept = (number, matrix)
+        matrix = self._kept[1]
+        if number and matrix.shape[1] != self.dim:
+            raise FileFormatError(
+                f"{self.path}: row group {number} has vectors of length "
+                f"{matrix.shape[1]}, the first has {self.dim}"
+            )
+        return matrix
+
+
+def parquet_labels(path: Path) -> NDArray[Any] | None:
+    """The column of labels, (n,) or (n, L); None where there is none."""
+    column = _one_of(LABEL_COLUMNS, os.fspath(path))
+    if column is None:
+        return None
+    values = _opened(os.fspath(path)).read(columns=[column]).column(0).combine_chunks()
+    if values.null_count:
+        raise InputError(f"{path}: {values.null_count} rows of {column} are empty")
+    if _is_list(values):
+        return _as_matrix(values, os.fspath(path))
+    return np.array(values.to_pylist())
+
+
+def _opened(path: str) -> Any:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(
+            f"reading {path} needs pyarrow: pip install 'gradsnap[parquet]'"
+        ) from error
+    try:
+        return parquet.ParquetFile(path, memory_map=True)
+    except pyarrow.ArrowInvalid as error:
+        raise FileFormatError(f"{path} is truncated or not Parquet: {error}") from error
+
+
+def _one_of(names: tuple[str, ...], path: str) -> str | None:
+    columns = _opened(path).schema_arrow.names
+    return next((name for name in names if name in columns), None)
+
+
+def _is_list(values: Any) -> bool:
+    from pyarrow import types
+
+    kind = values.type
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+    )
+
+
+def _as_matrix(values: Any, path: str) -> NDArray[Any]:
+    """A column of lists of one length as an array (rows, length)."""
+    from pyarrow import compute
+
+    if not _is_list(values) or values.null_count:
+        raise InputError(f"{path}: expected a list in every row, got {values.type}")
+    flat = values.flatten().to_numpy(zero_copy_only=False)
+    lengths = compute.list_value_length(values).to_numpy(zero_copy_only=False)
+    if len(set(lengths.tolist())) != 1:
+        raise InputError(
+            f"{path}: lists have {lengths.min()} to {lengths.max()} numbers, expected "
+            f"one length"
+        )
+    return np.asarray(flat).reshape(len(lengths), -1)

@@ -1,0 +1,40 @@
+"""Protocols as values: how a data set is divided for training and for searching."""
+
+from gradsnap.data.protocols.base import Protocol
+from gradsnap.data.protocols.per_class import FractionProtocol, PaperProtocol
+from gradsnap.data.protocols.per_label import NuswideProtocol
+from gradsnap.data.protocols.published import IlsvrcProtocol
+from gradsnap.data.protocols.relevant import (
+    ranked_relevance,
+    relevance,
+    same_label,
+    shares_label,
+    total_relevant,
+)
+from gradsnap.data.protocols.splits import Split
+from gradsnap.data.protocols.unseen import UnseenClasses
+
+PROTOCOLS: dict[str, type[Protocol]] = {
+    "paper": PaperProtocol,
+    "fraction": FractionProtocol,
+    "nuswide": NuswideProtocol,
+    "ilsvrc2012": IlsvrcProtocol,
+    "unseen": UnseenClasses,
+}
+"""Every protocol by its short name; being in here is being tested."""
+
+__all__ = [
+    "PROTOCOLS",
+    "FractionProtocol",
+    "IlsvrcProtocol",
+    "NuswideProtocol",
+    "PaperProtocol",
+    "Protocol",
+    "Split",
+    "UnseenClasses",
+    "ranked_relevance",
+    "relevance",
+    "same_label",
+    "shares_label",
+    "total_relevant",
+]

@@ -1,0 +1,149 @@
+"""A split: which items train, which are queries, and which are searched."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gradsnap.errors import InputError
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Index tensors, int64 and ascending, into one data set."""
+
+    train: Tensor
+    """What the network and the codebooks learn from."""
+
+    queries: Tensor
+    """The test queries; nothing may be chosen by looking at them."""
+
+    database: Tensor
+    """What the queries search."""
+
+    validation: Tensor
+    """Queries for every choice of a setting, cut from the training part."""
+
+    validation_database: Tensor
+    """What the validation queries search: also from the training part."""
+
+    @property
+    def hash(self) -> str:
+        """16 hexadecimal digits that name the split: sha256 of its index lists."""
+        digest = hashlib.sha256()
+        for field in fields(self):
+            indices = getattr(self, field.name).numpy().astype("<i8")
+            digest.update(f"{field.name} {len(indices)}\n".encode())
+            digest.update(indices.tobytes())
+        return digest.hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        sizes = (f"{name}={len(indices)}" for name, indices in parts.items())
+        return f"Split({', '.join(sizes)}, hash={self.hash!r})"
+
+
+def random_keys(seed: int, stream: int, count: int) -> NDArray[np.uint64]:
+    """A random number for each of ``count`` things, the same on every machine.
+
+    NumPy promises that ``SeedSequence`` and the raw stream of ``PCG64`` never change,
+    which it does not promise for shuffles, nor torch for ``randperm``. So things are
+    drawn in the order of these keys.
+    """
+    if seed < 0:
+        raise InputError(f"seed must be zero or more, got {seed}")
+    source = np.random.PCG64(np.random.SeedSequence([seed, stream]))
+    return np.asarray(source.random_raw(count), dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The labels to divide, with the random order in which items are drawn."""
+
+    labels: NDArray[np.int64] | NDArray[np.bool_]
+    """(n,) classes, or (n, L) multi-hot."""
+
+    seed: int
+    keys: NDArray[np.uint64]
+    held_out: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, labels: Tensor, seed: int, held_out: Tensor | None) -> "Pool":
+        """Checks the labels and draws a key for each item."""
+        _check_dividable(labels)
+        apart = None if held_out is None else held_out.numpy()
+        if apart is not None and (
+            apart.dtype != bool or apart.shape != labels.shape[:1]
+        ):
+            raise InputError(
+                f"held_out must be bool ({len(labels)},), one for each label; got "
+                f"{apart.dtype} of shape {apart.shape}"
+            )
+        return cls(labels.numpy(), seed, random_keys(seed, 0, len(labels)), apart)
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an item may have several labels."""
+        return self.labels.ndim == 2
+
+    def shuffled(self, items: Indices) -> Indices:
+        """The items in their random order."""
+        return items[np.argsort(self.keys[items], kind="stable")]
+
+    def labelled(self) -> Indices:
+        """All items but those whose multi-hot labels are all zero."""
+        if self.multi_label:
+            return np.flatnonzero(self.labels.any(axis=1))
+        return np.arange(len(self.labels))
+
+    def by_class(self, items: Indices) -> dict[int, Indices]:
+        """The items of each class, each in random order."""
+        labels = self.labels[items]
+        order = np.lexsort((self.keys[items], labels))
+        classes, starts = np.unique(labels[order], return_index=True)
+        groups = np.split(items[order], starts[1:])
+        return dict(zip(classes.tolist(), groups, strict=True))
+
+    def strata(self, items: Indices) -> dict[int, Indices]:
+        """The items by class; multi-label items, having none, are one group."""
+        return {0: self.shuffled(items)} if self.multi_label else self.by_class(items)
+
+
+def joined(parts: Iterable[Indices]) -> Indices:
+    """All parts as one ascending list."""
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+
+
+def as_split(
+    train: Indices,
+    queries: Indices,
+    database: Indices,
+    validation: Indices,
+    validation_database: Indices,
+) -> Split:
+    """Index lists in any order as a Split."""
+    parts = (train, queries, database, validation, validation_database)
+    return Split(*(torch.from_numpy(joined([part])) for part in parts))
+
+
+def _check_dividable(labels: Tensor) -> None:
+    if labels.ndim == 2 and labels.dtype == torch.bool:
+        used = int(labels.any(dim=0).sum())
+    elif labels.ndim == 1 and labels.dtype == torch.int64:
+        used = len(labels.unique())
+    else:
+        raise InputError(
+            f"expected labels int64 (n,) or bool (n, L), got {labels.dtype} of shape "
+            f"{tuple(labels.shape)}"
+        )
+    if used < 2:
+        raise InputError(
+            f"retrieval needs at least two classes; these {len(labels)} items have "
+            f"{used}"
+        )

@@ -1,0 +1,67 @@
+"""Losses on the similarity of pairs: cosine (DQN) and logistic (DHN)."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gradsnap.errors import InputError
+from gradsnap.losses.labels import alike_and_unlike, check_batch
+from gradsnap.losses.pairs import cosines, inner_products, mean_over_pairs
+
+
+class PairwiseCosineLoss(nn.Module):
+    """(s − cos(y, y′))² over all pairs, s = 1 if they share a label and −1 if not.
+
+    The similarity loss of DQN: Cao et al., "Deep quantization network for efficient
+    image retrieval", AAAI 2016; here the mean over pairs instead of their sum.
+
+    Example:
+        >>> embeddings = torch.tensor([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.0]])
+        >>> PairwiseCosineLoss()(embeddings, torch.tensor([0, 0, 1]))
+        tensor(0.)
+    """
+
+    def __init__(self) -> None:  # without it, any option would be let through
+        super().__init__()
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
+        check_batch(embeddings, labels)
+        similarities = cosines(embeddings)  # (n, n)
+        same, _ = alike_and_unlike(labels)
+        wanted = 2 * same.to(similarities.dtype) - 1
+        return mean_over_pairs((wanted - similarities).square())
+
+
+class PairwiseLogisticLoss(nn.Module):
+    """log(1 + exp θ) − sθ over all pairs, θ = scale·⟨y, y′⟩, s = 1 or 0.
+
+    The similarity loss of DHN: Zhu et al., "Deep hashing network for efficient
+    similarity retrieval", AAAI 2016, which is the likelihood of s under a logistic
+    model; here the mean over pairs, and stable for any θ.
+
+    Args:
+        scale: 1 in DHN, ½ in DPSH; less of it keeps long embeddings from saturating.
+
+    Example:
+        >>> PairwiseLogisticLoss()(torch.zeros(3, 2), torch.tensor([0, 0, 1]))
+        tensor(0.6931)
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        if not 0 < scale < float("inf"):
+            raise InputError(f"scale must be positive and finite, got {scale}")
+        self.scale = scale
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
+        check_batch(embeddings, labels)
+        logits = self.scale * inner_products(embeddings)  # θ, (n, n)
+        same, _ = alike_and_unlike(labels)
+        # softplus(−θ) = softplus(θ) − θ, without the difference of two large numbers
+        return mean_over_pairs(functional.softplus(torch.where(same, -logits, logits)))
+
+    def extra_repr(self) -> str:
+        """Shown in ``print(loss)``."""
+        return f"scale={self.scale}"

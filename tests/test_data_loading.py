@@ -1,0 +1,100 @@
+"""Loaders: order, worker processes, errors that cross them, and no global state."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import gradsnap as gs
+from gradsnap.data import (
+    OrderedBatches,
+    ShuffledBatches,
+    in_memory,
+    loader,
+    open_dataset,
+)
+from tests.data_files import write_folder
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_ordered_batches_hold_everything_in_order() -> None:
+    batches = OrderedBatches(torch.tensor([5, 1, 4, 2, 3]), 2)
+    assert list(batches) == [[5, 1], [4, 2], [3]]
+    assert len(batches) == 3
+
+
+def test_shuffled_batches_are_full_and_new_on_every_pass() -> None:
+    indices = torch.arange(100, 123)
+    batches = ShuffledBatches(indices, 5, generator())
+    first, second = list(batches), list(batches)
+    assert len(batches) == len(first) == 4
+    for one in (first, second):
+        seen = [index for batch in one for index in batch]
+        assert len(set(seen)) == len(seen) == 20
+        assert set(seen) <= set(indices.tolist())
+    assert first != second
+    assert list(ShuffledBatches(indices, 5, generator())) == first
+
+
+def test_a_pass_is_resumed_from_the_generators_state() -> None:
+    ours = generator()
+    batches = ShuffledBatches(torch.arange(20), 4, ours)
+    list(batches)
+    state = ours.get_state()
+    expected = list(batches)
+    restored = torch.Generator()
+    restored.set_state(state)
+    assert list(ShuffledBatches(torch.arange(20), 4, restored)) == expected
+
+
+def test_batches_that_cannot_be_are_refused() -> None:
+    with pytest.raises(gs.InputError, match="batch_size 8 is larger than the data, 5"):
+        ShuffledBatches(torch.arange(5), 8, generator())
+    for size in (0, -1):
+        with pytest.raises(gs.InputError, match=f"at least 1, got {size}"):
+            OrderedBatches(torch.arange(5), size)
+    with pytest.raises(gs.InputError, match="workers must be zero or more, got -1"):
+        loader(open_dataset("digits"), [[0]], workers=-1)
+    with pytest.raises(gs.InputError, match="no indices to read from digits"):
+        in_memory(open_dataset("digits"), torch.arange(0))
+
+
+def test_batches_are_the_data_sets() -> None:
+    digits = open_dataset("digits")
+    indices = torch.arange(0, 1797, 7)
+    items, labels = zip(*loader(digits, OrderedBatches(indices, 50)), strict=True)
+    expected = digits.batch(indices)
+    assert torch.equal(torch.cat(items), expected[0])
+    assert torch.equal(torch.cat(labels), expected[1])
+
+
+def test_the_global_generator_is_not_touched() -> None:
+    digits = open_dataset("digits")
+    before = torch.get_rng_state()
+    list(loader(digits, ShuffledBatches(torch.arange(9), 3, generator())))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def error_of(reading) -> str:
+    """What reading on raises, without its traceback, which would keep the workers."""
+    try:
+        next(reading)
+    except gs.FileFormatError as error:
+        error.__traceback__ = None
+        return str(error)
+    return "nothing was raised"
+
+
+def test_spawned_workers_decode_and_name_a_bad_image(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    (tmp_path / "dog" / "zero.jpg").touch()
+    photos = open_dataset(tmp_path, side=8)
+    batches = OrderedBatches(torch.arange(len(photos)), 3)
+    reading = iter(loader(photos, batches, workers=1, context="spawn"))
+    for expected in ([0, 1, 2], [3, 4, 5]):
+        images, _ = next(reading)
+        assert torch.equal(images, photos.batch(torch.tensor(expected))[0])
+    assert "dog/zero.jpg cannot be decoded" in error_of(reading)

@@ -1,0 +1,142 @@
+"""``replacing``: the old file or the new one, never half of either."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gradsnap.errors import InputError
+from gradsnap.files import replacing
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_a_new_file_appears_at_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    with replacing(target) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == tmp_path
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert names(tmp_path) == ["target"]
+
+
+def test_an_old_file_stands_until_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("old")
+    with replacing(str(target)) as temporary:
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert names(tmp_path) == ["target"]
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError("full"), KeyboardInterrupt(), ValueError()]
+)
+def test_a_failure_leaves_the_old_file_and_passes(
+    tmp_path: Path, failure: BaseException
+) -> None:
+    target = tmp_path / "target"
+    target.write_text("old")
+
+    def write_half() -> None:
+        with replacing(target) as temporary:
+            temporary.write_text("half of it")
+            raise failure
+
+    with pytest.raises(type(failure)) as caught:
+        write_half()
+    assert caught.value is failure
+    assert target.read_text() == "old"
+    assert names(tmp_path) == ["target"]
+
+
+def test_the_bytes_are_on_the_disk_before_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened = []
+    fsync, replace = os.fsync, Path.replace
+
+    def noted_fsync(descriptor: int) -> None:
+        happened.append("fsync")
+        fsync(descriptor)
+
+    def noted_replace(path: Path, target: Path) -> Path:
+        happened.append("replace")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    with replacing(tmp_path / "target") as temporary:
+        temporary.write_text("new")
+    assert happened == ["fsync", "replace"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_the_mode_is_that_of_any_new_file(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        with replacing(tmp_path / "target") as temporary:
+            temporary.write_text("new")
+        assert os.umask(mask) == mask  # left as it was
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "target").stat().st_mode) == mode
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(
+            InputError, match=r"cannot write .*: the folder .* does not exist"
+        ),
+        replacing(tmp_path / "nowhere" / "target"),
+    ):
+        pytest.fail("the body must not run")
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with (
+        pytest.raises(InputError, match=r"the folder .*file does not exist"),
+        replacing(tmp_path / "file" / "target"),
+    ):
+        pytest.fail("the body must not run")
+
+
+def test_a_target_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="it is a folder"), replacing(tmp_path):
+        pytest.fail("the body must not run")
+
+
+def test_a_folder_without_permission_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Simulated, because root may write anywhere."""
+
+    def forbidden(**_: object) -> tuple[int, str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", forbidden)
+    with (
+        pytest.raises(InputError, match=r"cannot write .*target: Permission denied"),
+        replacing(tmp_path / "target"),
+    ):
+        pytest.fail("the body must not run")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_really_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with (
+            pytest.raises(InputError, match="Permission denied"),
+            replacing(tmp_path / "target"),
+        ):
+            pytest.fail("the body must not run")
+    finally:
+        tmp_path.chmod(0o700)
