@@ -257,7 +257,7 @@ def test_scale_changes_nothing(kind: str, exponent: int) -> None:
 # --- sizes --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("dim", "num_codebooks"), [(10, 3), (5, 4), (3, 3)])
+@pytest.mark.parametrize(("dim", "num_codebooks"), [(10, 3), (3, 3)])
 def test_dim_need_not_divide(kind: str, dim: int, num_codebooks: int) -> None:
     x = clustered(FEW, dim)
     quantizer = made(kind, dim=dim, num_codebooks=num_codebooks).fit(x)
@@ -318,13 +318,12 @@ def test_codebooks_of_65536_work_where_taken() -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        pytest.param(gaussian(5), id="fewer than codewords"),
+        pytest.param(gaussian(5) * torch.eye(DIM)[0], id="five on a line"),
         pytest.param(gaussian(1), id="one"),
         pytest.param(torch.zeros(40, DIM), id="zeros"),
         pytest.param(torch.full((40, DIM), 1e6), id="equal and large"),
         pytest.param(torch.full((40, DIM), 1e-6), id="equal and small"),
         pytest.param(gaussian(4).repeat(20, 1), id="four distinct"),
-        pytest.param(gaussian(6)[:, :1] * torch.eye(DIM)[0], id="six on a line"),
     ],
 )
 def test_poor_rows_do_no_harm(kind: str, rows: Tensor) -> None:

@@ -195,9 +195,8 @@ def test_a_process_without_rows_takes_part(kind: str) -> None:
         torch.testing.assert_close(parts[1].state_dict()[name], value, msg=name)
 
 
-@pytest.mark.parametrize("offset", [0.0, 3.0])
-def test_a_long_stream_of_the_same_rows_settles(kind: str, offset: float) -> None:
-    x = gaussian(64, STREAM_DIM) + offset
+def test_a_long_stream_of_the_same_rows_settles(kind: str) -> None:
+    x = gaussian(64, STREAM_DIM) + 1
     quantizer = made(kind, decay=0.9).fit(x)
     first = quantizer.error(x)
     for _ in range(30):

@@ -1,5 +1,6 @@
 """Embeddings that survive quantization, searched by codes of a few bytes."""
 
+from gradsnap import data, losses, networks, quantizers, rivals, rules, triplets
 from gradsnap.errors import (
     FileFormatError,
     GradsnapError,
@@ -7,7 +8,15 @@ from gradsnap.errors import (
     NotFittedError,
 )
 from gradsnap.evaluation import mean_average_precision
-from gradsnap.losses import TripletLoss
+from gradsnap.losses import (
+    ClassificationLoss,
+    ContrastiveLoss,
+    ListwiseLoss,
+    PairwiseCosineLoss,
+    PairwiseLogisticLoss,
+    TripletLoss,
+)
+from gradsnap.networks import build_network
 from gradsnap.quantizers import (
     AdditiveQuantizer,
     CompositeQuantizer,
@@ -26,15 +35,20 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "AdditiveQuantizer",
+    "ClassificationLoss",
     "CompositeQuantizer",
+    "ContrastiveLoss",
     "FileFormatError",
     "GeneralizedResidualQuantizer",
     "GradientSnapping",
     "GradsnapError",
     "InputError",
+    "ListwiseLoss",
     "NotFittedError",
     "OptimizedProductQuantizer",
     "OutputRegularization",
+    "PairwiseCosineLoss",
+    "PairwiseLogisticLoss",
     "PrintedRule",
     "ProductQuantizer",
     "QuantizationPenalty",
@@ -44,6 +58,14 @@ __all__ = [
     "SoftAssignment",
     "StraightThrough",
     "TripletLoss",
+    "build_network",
+    "data",
     "load_quantizer",
+    "losses",
     "mean_average_precision",
+    "networks",
+    "quantizers",
+    "rivals",
+    "rules",
+    "triplets",
 ]
