@@ -23,10 +23,10 @@ RIDGE = 1e-2
 NOISE = 2.0
 """First noise on each of M codewords, in 1/M of what the start leaves of a row."""
 
-TRAINING_ROUNDS = 4
+TRAINING_ROUNDS = 8
 """Rounds of local search in each iteration of ``fit``."""
 
-SETTLING_STEPS = 4
+SETTLING_STEPS = 2
 """Iterations without noise at the end of ``fit``."""
 
 
@@ -59,7 +59,7 @@ class AdditiveQuantizer(SummedQuantizer):
         seed: int = 0,
         beam_size: int = 5,
         iterations: int = 25,
-        rounds: int = 8,
+        rounds: int = 16,
     ) -> None:
         super().__init__(
             dim,

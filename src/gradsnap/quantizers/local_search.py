@@ -6,6 +6,9 @@ from torch import Tensor
 from gradsnap.quantizers.kmeans import argmin_
 from gradsnap.quantizers.summed import pair_sums
 
+EXCHANGED = 4
+"""In how many codebooks a round of local search exchanges the codeword."""
+
 
 class Energy:
     """Squared distance, less ``‖x‖²``, of every code a chunk of rows may take.
@@ -58,9 +61,6 @@ def icm(energy: Energy, codes: Tensor, sweeps: int = 4) -> Tensor:
 def local_search(energy: Energy, codes: Tensor, rounds: int, seed: int) -> Tensor:
     """Exchanges some codewords, runs ICM, keeps what is better; and again.
 
-    The exchanges are drawn once for all rows, so that a row's code does not depend
-    on the rows beside it.
-
     Args:
         energy: of the rows.
         codes: where to start, (n, M).
@@ -74,9 +74,23 @@ def local_search(energy: Energy, codes: Tensor, rounds: int, seed: int) -> Tenso
     codes = energy.better(codes, icm(energy, codes))
     num_codebooks, size = energy.unaries.shape[1:]
     for _ in range(rounds if num_codebooks > 1 else 0):
-        shifts = torch.randint(1, size, (num_codebooks,), generator=generator)
-        order = torch.randperm(num_codebooks, generator=generator)
-        shifts[order[max(1, num_codebooks // 2) :]] = 0
-        exchanged = (codes + shifts.to(codes.device)).remainder_(size)
+        exchanged = _exchanged(codes, size, generator)
         codes = energy.better(codes, icm(energy, exchanged))
     return codes
+
+
+def _exchanged(codes: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """Other codewords in up to ``EXCHANGED`` codebooks of codes (n, M).
+
+    Which ones is a function of the row's own code, with numbers drawn once for all
+    rows: rows get different exchanges, and none depends on the rows beside it.
+    """
+    num_codebooks = codes.shape[1]
+    shifts = torch.randint(1, size, (num_codebooks,), generator=generator)
+    factors = torch.randint(0, size, (num_codebooks,), generator=generator) | 1
+    order = torch.randperm(num_codebooks, generator=generator)
+    kept = torch.ones(num_codebooks, dtype=torch.bool)
+    kept[order[:EXCHANGED]] = False
+    shifts, factors, kept = (t.to(codes.device) for t in (shifts, factors, kept))
+    mixed = (codes + shifts + factors * codes.roll(1, dims=1)).remainder_(size)
+    return codes.where(kept, mixed)
