@@ -198,17 +198,19 @@ ROWS_UNSEEN = 500
 
 
 def test_more_codebooks_are_never_worse(kind: str) -> None:
-    x = clustered(100)
-    errors = [made(kind, num_codebooks=m).fit(x).error(x) for m in (1, 2, 4)]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[2] < 0.6 * errors[0]
+    x = clustered(FEW)
+    more = made(kind, num_codebooks=4).fit(x).error(x)
+    fewer = made(kind, num_codebooks=1).fit(x).error(x)
+    assert more <= small(kind).error(x) <= fewer
+    assert more < 0.6 * fewer
 
 
 def test_larger_codebooks_are_never_worse(kind: str) -> None:
-    x = clustered(100)
-    errors = [made(kind, codebook_size=k).fit(x).error(x) for k in (2, 8, 32)]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[2] < 0.3 * errors[0]
+    x = clustered(FEW)
+    larger = made(kind, codebook_size=32).fit(x).error(x)
+    smaller = made(kind, codebook_size=2).fit(x).error(x)
+    assert larger <= small(kind).error(x) <= smaller
+    assert larger < 0.3 * smaller
 
 
 def test_a_row_is_encoded_alone(quantizer: Quantizer) -> None:
@@ -330,8 +332,7 @@ def test_poor_rows_do_no_harm(kind: str, rows: Tensor) -> None:
     quantizer = made(kind).fit(rows)
     level = float(rows.square().sum(dim=1).mean())
     assert quantizer.error(rows) <= 1e-3 * level
-    for _ in range(3):
-        quantizer.update(rows)
+    quantizer.update(rows).update(rows)
     assert quantizer.error(rows) <= 1e-3 * level
     assert all(bool(buffer.isfinite().all()) for buffer in quantizer.buffers())
     distances, codes = quantizer.candidates(rows, 64)
@@ -554,7 +555,9 @@ def test_candidates_in_float32_are_in_order_too(quantizer: Quantizer) -> None:
 def test_candidates_recall_the_nearest_of_all(
     kind: str, num_codebooks: int, codebook_size: int, k: int
 ) -> None:
-    quantizer = fitted(kind, DIM, num_codebooks, codebook_size, dtype=torch.float64)
+    rows = 300 if codebook_size == CODEBOOK_SIZE else 150
+    sizes = DIM, num_codebooks, codebook_size, rows
+    quantizer = fitted(kind, *sizes, dtype=torch.float64)
     x = clustered(60, seed=4).double()
     words = quantizer.decode(every_code(num_codebooks, codebook_size))
     true = (x[:, None] - words).square().sum(dim=2)  # (n, all)
