@@ -5,7 +5,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import (
@@ -94,7 +94,11 @@ def _arguments() -> argparse.Namespace:
 
 def _measured(name: str, setting: Setting) -> report.Record:
     started = time.perf_counter()
-    lines: Sequence[report.Line] = list(BENCHMARKS[name](setting))
+    lines: list[report.Line] = []
+    for line in BENCHMARKS[name](setting):
+        shown = {k: v for k, v in line.cells().items() if v and k != "met"}
+        report.say(" | ".join(shown.values()))
+        lines.append(line)
     took = time.perf_counter() - started
     quick = " — QUICK, these figures mean nothing" if setting.quick else ""
     doc = sys.modules[BENCHMARKS[name].__module__].__doc__ or ""

@@ -33,7 +33,7 @@ def _measured(setting: Setting, vectors: Vectors) -> Iterator[Row]:
     for kind, bar in BOUNDS:
         other = fits.ours(kind, vectors, 4, setting.words)
         what = f"CQ / {fits.LABELS[kind]} (ours), 4 x {setting.words}, {vectors}"
-        yield beside(what, composite, other, bar, vectors)
+        yield from beside(what, composite, other, bar, vectors)
     yield from _slack(composite, vectors)
 
 

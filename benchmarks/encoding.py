@@ -31,8 +31,6 @@ PRODUCT_BAR, ADDITIVE_BAR = Bar("≥", 1.0), Bar("≥", 0.5)
 MORE_ERROR = 1.001
 """Codes that err more than this times the peer's are not the same work."""
 
-CODEBOOKS = (4, 8)
-
 
 def run(setting: Setting) -> Iterator[Row]:
     """Training rows to codes, since the bars on errors are on training rows too."""
@@ -56,7 +54,7 @@ def _rotated(setting: Setting, vectors: Vectors) -> Iterator[Row]:
 
 def _additive(setting: Setting, vectors: Vectors) -> Iterator[Row]:
     kinds = ResidualQuantizer, GeneralizedResidualQuantizer, AdditiveQuantizer
-    for num_codebooks in CODEBOOKS:
+    for num_codebooks in setting.codebooks:
         for kind in kinds:
             coder = fits.ours(kind, vectors, num_codebooks, setting.words)
             what = f"{fits.LABELS[kind]} {num_codebooks} x {setting.words}"

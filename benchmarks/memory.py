@@ -16,7 +16,7 @@ from gradsnap.snapping import GradientSnapping
 
 ROWS, NEIGHBORS, DIM, CODEBOOKS = 1024, 150, 1024, 8
 KINDS = ("pq", "opq", "rvq")
-BAR = Bar("≤", 0.25)
+BAR = Bar("≤", 0.1)
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 

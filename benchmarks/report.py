@@ -5,6 +5,7 @@ import operator
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -166,9 +167,30 @@ def write(content: Record, path: Path) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def machine() -> Record:
-    """Everything a figure depends on besides the code."""
+def source() -> Record:
+    """Which code runs, and since when; files may change while a long run goes on."""
+    changed = _git("status", "--porcelain", "--", "src", "benchmarks/*.py")
     return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _git("rev-parse", "HEAD") or "unknown",
+        "changed_files": [line[3:] for line in changed.splitlines()],
+    }
+
+
+def _git(*arguments: str) -> str:
+    root = Path(__file__).parent.parent
+    command = ["git", "-C", str(root), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.rstrip()
+
+
+SOURCE = source()
+
+
+def machine() -> Record:
+    """Everything a figure depends on; the code as it was when the process started."""
+    return {
+        **SOURCE,
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "threads_used": 1,

@@ -32,7 +32,7 @@ class Setting:
     Args:
         data: the folder of the data sets, or None.
         quick: tiny sizes, to see that everything runs; the figures mean nothing.
-        full: more rows where a fit takes minutes; the run takes more than an hour.
+        full: more rows and 64 bits too, where fits take minutes; more than an hour.
     """
 
     data: Path | None = None
@@ -43,6 +43,11 @@ class Setting:
     def words(self) -> int:
         """Codewords in a codebook."""
         return 16 if self.quick else 256
+
+    @property
+    def codebooks(self) -> tuple[int, ...]:
+        """Numbers of codebooks of the additive family: 32 bits, and 64 in full."""
+        return (4, 8) if self.full else (4,)
 
     def rows(self, count: int) -> int:
         """How many rows to take where ``count`` are asked for."""
