@@ -97,12 +97,14 @@ class SnappingRule:
 
 @dataclass(frozen=True)
 class PrintedRule:
-    """The paper's equations taken literally. For audit only: training diverges.
+    """The paper's equations taken literally. For audit only.
 
     Under descent the printed Δc ∝ c − y picks an up-hill codeword and walks away from
-    it (on the digits the loss does not fall and the relative quantization error climbs
-    above 1); the printed λ₁ divides by ‖g‖ instead of its square, so the rule is not
-    homogeneous; and the printed falloff exp(−d²/σ) of d = ‖c − y‖² mixes units.
+    it: on the digits, snapped from the first step, the loss does not fall and the
+    relative quantization error climbs above 1. The printed λ₁ divides by ‖g‖ instead of
+    its square, so the rule is not homogeneous. And the printed falloff exp(−d²/σ) of
+    d = ‖c − y‖² mixes units: once embeddings have spread, after a warm-up, it
+    underflows, and what is left is nearly the plain gradient times λ.
 
     Args:
         strength: λ.
