@@ -1,6 +1,16 @@
 """Embeddings that survive quantization, searched by codes of a few bytes."""
 
-from gradsnap import data, losses, networks, quantizers, rivals, rules, triplets
+from gradsnap import (
+    data,
+    losses,
+    networks,
+    quantizers,
+    rivals,
+    rules,
+    training,
+    triplets,
+)
+from gradsnap.embedding import embed
 from gradsnap.errors import (
     FileFormatError,
     GradsnapError,
@@ -16,6 +26,7 @@ from gradsnap.losses import (
     PairwiseLogisticLoss,
     TripletLoss,
 )
+from gradsnap.model import Model, load
 from gradsnap.networks import build_network
 from gradsnap.quantizers import (
     AdditiveQuantizer,
@@ -44,6 +55,7 @@ __all__ = [
     "GradsnapError",
     "InputError",
     "ListwiseLoss",
+    "Model",
     "NotFittedError",
     "OptimizedProductQuantizer",
     "OutputRegularization",
@@ -60,6 +72,8 @@ __all__ = [
     "TripletLoss",
     "build_network",
     "data",
+    "embed",
+    "load",
     "load_quantizer",
     "losses",
     "mean_average_precision",
@@ -67,5 +81,6 @@ __all__ = [
     "quantizers",
     "rivals",
     "rules",
+    "training",
     "triplets",
 ]

@@ -41,6 +41,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def make_folder(folder: Path) -> None:
+    """Makes a folder with its parents, or says why not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot make the folder {folder}: {error.strerror}"
+        ) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text beside ``path`` and renames it into place."""
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
 def _flush_to_disk(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())

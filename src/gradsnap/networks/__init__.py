@@ -38,14 +38,19 @@ def build_network(name: str, seed: int = 0, **options: object) -> Network:
         >>> build_network("head", input_dim=20, dim=8).feat
         Linear(in_features=20, out_features=8, bias=True)
     """
-    builder, given = _builder(name)
+    builder, given = _builder_and_name(name)
     _check_options(name, builder, given, options)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # of the CPU alone
         return builder(*given, **options)
 
 
-def _builder(name: str) -> tuple[Callable[..., Network], tuple[str, ...]]:
+def network_builder(name: str) -> Callable[..., Network]:
+    """What builds the network of that name, to ask for its options."""
+    return _builder_and_name(name)[0]
+
+
+def _builder_and_name(name: str) -> tuple[Callable[..., Network], tuple[str, ...]]:
     """What builds the network, and what it takes before the options."""
     if name in NETWORKS:
         return NETWORKS[name], ()
@@ -86,5 +91,6 @@ __all__ = [
     "SmallConvNet",
     "build_network",
     "freeze",
+    "network_builder",
     "parameter_groups",
 ]

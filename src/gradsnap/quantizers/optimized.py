@@ -66,6 +66,11 @@ class OptimizedProductQuantizer(Quantizer):
         """Codebooks of the rotated blocks, (num_codebooks, codebook_size, width)."""
         return self.inner.codebooks
 
+    @property
+    def counts(self) -> Tensor:  # type: ignore[override]
+        """Decayed weights of the codewords, (num_codebooks, codebook_size)."""
+        return self.inner.counts
+
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain values."""
         own = {"iterations": self.iterations, "rotate_every": self.rotate_every}

@@ -2,17 +2,14 @@
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import replacing
 from gradsnap.quantizers.base import Quantizer
+from gradsnap.tensors import read_tensors, write_tensors
 
 FORMAT = "gradsnap-quantizer-1"
 
@@ -28,12 +25,7 @@ def save_quantizer(quantizer: Quantizer, path: str | os.PathLike[str]) -> None:
         "kind": _kind_of(quantizer),
         "config": json.dumps(quantizer.config()),
     }
-    state = {name: value.contiguous() for name, value in quantizer.state_dict().items()}
-    try:
-        with replacing(path) as temporary:
-            save_file(state, temporary, metadata)
-    except (OSError, SafetensorError) as error:  # a full disk is either
-        raise InputError(f"cannot write {os.fspath(path)}: {error}") from error
+    write_tensors(path, quantizer.state_dict(), metadata)
 
 
 def load_quantizer(path: str | os.PathLike[str]) -> Quantizer:
@@ -43,16 +35,7 @@ def load_quantizer(path: str | os.PathLike[str]) -> Quantizer:
         InputError: there is no such file.
         FileFormatError: the file is truncated, changed or not a quantizer.
     """
-    if not Path(path).is_file():
-        raise InputError(f"there is no file {os.fspath(path)}")
-    try:
-        with safe_open(os.fspath(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise FileFormatError(
-            f"{os.fspath(path)} is truncated or not a safetensors file ({error})"
-        ) from error
+    state, metadata = read_tensors(path, FORMAT, "a quantizer")
     return _rebuilt(os.fspath(path), metadata, state)
 
 
@@ -61,11 +44,6 @@ def _rebuilt(
 ) -> Quantizer:
     from gradsnap.quantizers import QUANTIZERS
 
-    if metadata.get("format") != FORMAT:
-        raise FileFormatError(
-            f"{path} is not a quantizer: its format is {metadata.get('format')!r}, "
-            f"expected {FORMAT!r}"
-        )
     kind = metadata.get("kind", "")
     if kind not in QUANTIZERS:
         raise FileFormatError(

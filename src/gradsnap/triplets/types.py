@@ -23,6 +23,10 @@ class Triplets(NamedTuple):
     negative: Tensor
     """Rows of the negatives, (t,), int64."""
 
+    def to(self, device: torch.device) -> "Triplets":
+        """The same triplets on a device."""
+        return Triplets(*(part.to(device) for part in self))
+
     def compact(self) -> tuple[Tensor, "Triplets"]:
         """The rows that take part, each once, (m,), and the triplets among those.
 

@@ -1,0 +1,41 @@
+"""The program: its verbs, and what becomes of an error."""
+
+import sys
+
+import typer
+
+from gradsnap.cli import train
+
+app = typer.Typer(
+    name="gradsnap",
+    help="Learn embeddings that survive quantization, then search them by short codes.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("train", epilog=train.EXAMPLES)(train.train)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Keeps the verb in the command, also while there is a single one."""
+
+
+def main() -> None:
+    """Runs the program; an error of ours is one sentence, not a traceback.
+
+    Exit codes: 0 done, 1 an error, 2 a command that cannot be read, 130 interrupted.
+    """
+    from gradsnap.errors import GradsnapError
+
+    try:
+        app()
+    except GradsnapError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(1)

@@ -1,0 +1,148 @@
+"""``gradsnap train``: from data to a model folder."""
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gradsnap.training import TrainingConfig
+
+EXAMPLES = """
+Examples:
+
+`gradsnap train photos/ --bits 32 --out model` – a folder with a folder for each class
+
+`gradsnap train mnist --root data/MNIST --bits 48 --out model run.steps=3000`
+
+`gradsnap train vectors.npz --config run.toml --out model optimizer.rate=0.01`
+
+`torchrun --nproc-per-node 2 -m gradsnap train photos/ --out model`
+"""
+
+
+def train(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="A folder of classes, a file of vectors, a table, or a name: digits, "
+            "mnist, cifar10, nuswide, ilsvrc2012.",
+            show_default=False,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Settings as section.key=value; --show-config lists them.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The model folder to write.", show_default=False)
+    ] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of a code.")] = None,
+    root: Annotated[
+        str | None, typer.Option(help="Folder of a data set given by name.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file of settings.")
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out bad images and count them.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write for TensorBoard.")
+    ] = False,
+    show_config: Annotated[
+        bool,
+        typer.Option("--show-config", help="Print every setting as TOML, and stop."),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the model's card as JSON.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
+    ] = False,
+) -> None:
+    """Trains a network and its codebooks, and writes them as a model folder.
+
+    A run that was interrupted goes on where it stood when the same command is given
+    again.
+    """
+    from gradsnap.training import run_training, to_toml
+
+    flags = {"data.source": None, "data.root": root, "quantizer.bits": bits}
+    flags["data.skip_bad"] = True if skip_bad else None
+    made, named = _config(config, flags, [source, *(settings or ())])
+    if show_config:
+        sys.stdout.write(to_toml(made))
+        return
+    logging.basicConfig(level="WARNING" if quiet else "INFO", format="%(message)s")
+    model = run_training(made, _checked_out(out, named), tensorboard=tensorboard)
+    if model is not None and not quiet:
+        _report(model.card, out, as_json)
+
+
+def _config(
+    file: Path | None, flags: dict[str, Any], words: list[str | None]
+) -> tuple["TrainingConfig", bool]:
+    """The configuration of file, flags and settings; and whether data were named."""
+    from gradsnap.errors import InputError
+    from gradsnap.training import make_config, read_toml
+
+    given = [word for word in words if word is not None]
+    sources = [word for word in given if not _is_setting(word)]
+    if len(sources) > 1:
+        raise InputError(f"expected one data set, got {', '.join(sources)}")
+    if sources:
+        flags = flags | {"data.source": sources[0]}
+    tables: dict[str, Any] = {} if file is None else read_toml(file)
+    for key, value in flags.items():
+        section, _, name = key.partition(".")
+        if value is not None:
+            tables.setdefault(section, {})[name] = value
+    overrides = [word for word in given if _is_setting(word)]
+    named = any(word.startswith("data.source=") for word in overrides)
+    return make_config(tables, overrides), named or "source" in tables.get("data", {})
+
+
+def _checked_out(out: Path | None, data_named: bool) -> Path:
+    from gradsnap.errors import InputError
+
+    if not data_named:
+        raise InputError("name a data set, such as: gradsnap train digits --out model")
+    if out is None:
+        raise InputError("name the folder to write: --out model")
+    return out
+
+
+def _is_setting(text: str) -> bool:
+    return "=" in text and not os.path.exists(text)
+
+
+def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(card, indent=2) + "\n")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    figures = card["figures"]
+    table = Table(title=f"{card['data']}, {card['bits']}-bit codes", show_header=False)
+    rows = {
+        "MAP of floats": f"{figures['float_map']:.4f}",
+        "MAP of codes": f"{figures['code_map']:.4f}",
+        "relative quantization error": f"{figures['relative_error']:.4f}",
+        "bytes a vector": f"{card['bits'] / 8:g}",
+        "queries, database": f"{card['queries']:,}, {card['database']:,}",
+        "protocol, split": f"{card['protocol']['name']}, {card['split_hash']}",
+        "model folder": str(out),
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console().print(table)

@@ -1,0 +1,15 @@
+"""Training: one visible loop, and the parts it is made of."""
+
+from gradsnap.training.config import TrainingConfig
+from gradsnap.training.loop import train
+from gradsnap.training.run import run_training
+from gradsnap.training.settings import make_config, read_toml, to_toml
+
+__all__ = [
+    "TrainingConfig",
+    "make_config",
+    "read_toml",
+    "run_training",
+    "to_toml",
+    "train",
+]

@@ -1,0 +1,167 @@
+"""Which items make up each step's batch: the same for a seed, on every process.
+
+Batches are an endless sequence that depends on labels and seed alone. A resumed run
+skips those it has had, so that nothing about them has to be stored; every process goes
+through the same ones and takes its own rows.
+"""
+
+import itertools
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from gradsnap.errors import InputError
+from gradsnap.triplets import SAMPLERS, Triplets
+
+
+class Drawn(NamedTuple):
+    """The items of one step."""
+
+    indices: Tensor
+    """Which items, int64 (b,)."""
+    triplets: Triplets | None
+    """Rows of the batch that form triplets, where those were drawn beforehand."""
+
+
+class Batches(typing.Protocol):
+    """An endless sequence of batches, the same on every pass."""
+
+    def __iter__(self) -> Iterator[Drawn]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffled:
+    """The items in a new random order on every pass over them; all batches are full."""
+
+    indices: Tensor
+    """int64 (n,)."""
+    batch_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        _check_size(self.batch_size, len(self.indices))
+
+    def __iter__(self) -> Iterator[Drawn]:
+        generator = Generator().manual_seed(self.seed)
+        full = len(self.indices) // self.batch_size
+        while True:
+            order = torch.randperm(len(self.indices), generator=generator)
+            for places in order.split(self.batch_size)[:full]:
+                yield Drawn(self.indices[places], None)
+
+
+@dataclass(frozen=True, eq=False)
+class Balanced:
+    """A few items of each of some classes, so that every item meets its like.
+
+    With many classes a shuffled batch holds few pairs of one class. Classes take turns
+    in random order; a class with fewer items than asked for gives some of them twice.
+    """
+
+    indices: Tensor
+    """int64 (n,)."""
+    labels: Tensor
+    """int64 (n,), the class of each."""
+    batch_size: int
+    items_per_class: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        _check_size(self.batch_size, len(self.indices))
+        if self.labels.ndim != 1:
+            raise InputError("items_per_class needs one label an item, not several")
+        at_once, rest = divmod(self.batch_size, self.items_per_class)
+        if rest or not 2 <= at_once <= len(self.labels.unique()):
+            raise InputError(
+                f"a batch of {self.batch_size} with {self.items_per_class} items of a "
+                f"class must hold a whole number of classes from 2 to "
+                f"{len(self.labels.unique())}"
+            )
+
+    def __iter__(self) -> Iterator[Drawn]:
+        generator = Generator().manual_seed(self.seed)
+        members = [self.indices[self.labels == one] for one in self.labels.unique()]
+        at_once = self.batch_size // self.items_per_class
+        while True:
+            turns = torch.randperm(len(members), generator=generator).split(at_once)
+            for turn in turns:
+                if len(turn) == at_once:
+                    parts = [self._some(members[one], generator) for one in turn]
+                    yield Drawn(torch.cat(parts), None)
+
+    def _some(self, members: Tensor, generator: Generator) -> Tensor:
+        rounds = -(-self.items_per_class // len(members))
+        orders = [torch.randperm(len(members), generator=generator)] + [
+            torch.randperm(len(members), generator=generator) for _ in range(rounds - 1)
+        ]
+        return members[torch.cat(orders)[: self.items_per_class]]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnTriplets:
+    """Triplets drawn from the whole training part, each item embedded once."""
+
+    indices: Tensor
+    """int64 (n,)."""
+    labels: Tensor
+    """int64 (n,) or bool (n, L), of each."""
+    batch_size: int
+    """Items a batch at most: a third as many triplets."""
+    seed: int
+    sampler: str
+    """A key of ``SAMPLERS``."""
+    options: dict[str, typing.Any]
+
+    def __post_init__(self) -> None:
+        _check_size(self.batch_size, len(self.indices))
+
+    def __iter__(self) -> Iterator[Drawn]:
+        generator = Generator().manual_seed(self.seed)
+        try:
+            build = SAMPLERS[self.sampler]
+            sampler = build(self.labels, generator=generator, **self.options)
+        except TypeError as error:
+            raise InputError(f"loss.triplet_options: {error}") from error
+        while True:
+            rows, triplets = sampler.draw(max(1, self.batch_size // 3)).compact()
+            yield Drawn(self.indices[rows], triplets)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """From a start on, the rows of each batch that one of several processes embeds."""
+
+    batches: Batches
+    start: int
+    stop: int
+    rank: int = 0
+    world: int = 1
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for drawn in itertools.islice(self.batches, self.start, self.stop):
+            rows = share(len(drawn.indices), self.rank, self.world)
+            yield drawn.indices[rows].tolist()
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+def share(count: int, rank: int, world: int) -> slice:
+    """The rows of ``count`` that belong to one of ``world`` processes.
+
+    >>> [share(10, rank, 3) for rank in range(3)]
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
+    """
+    return slice(count * rank // world, count * (rank + 1) // world)
+
+
+def _check_size(batch_size: int, items: int) -> None:
+    if batch_size > items:
+        raise InputError(
+            f"run.batch_size {batch_size} is larger than the training part, "
+            f"{items} items"
+        )

@@ -1,0 +1,100 @@
+"""Checkpoints: all that the next step depends on, in one file, never a pickle."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from gradsnap.errors import FileFormatError, InputError
+from gradsnap.tensors import prefixed, read_tensors, without_prefix, write_tensors
+from gradsnap.training.config import TrainingConfig
+from gradsnap.training.learner import Learner
+from gradsnap.training.settings import differing, make_config, to_tables
+
+FORMAT = "gradsnap-checkpoint-1"
+
+
+def save_checkpoint(
+    learner: Learner, config: TrainingConfig, path: str | os.PathLike[str]
+) -> None:
+    """Writes the learner beside ``path``, then renames it into place."""
+    tensors: dict[str, Tensor] = {}
+    for name, part in learner.parts().items():
+        tensors |= prefixed(name, part.state_dict())
+    tensors |= prefixed("optimizer", _optimizer_tensors(learner.optimizer))
+    words = {
+        "format": FORMAT,
+        "step": str(learner.step),
+        "best": repr(learner.best),
+        "config": json.dumps(to_tables(config)),
+    }
+    write_tensors(path, tensors, words)
+
+
+def load_checkpoint(
+    learner: Learner, config: TrainingConfig, path: str | os.PathLike[str]
+) -> None:
+    """Puts the learner where the one that was saved stood.
+
+    Raises:
+        InputError: the checkpoint is of another configuration.
+        FileFormatError: the file is truncated, changed or no checkpoint.
+    """
+    tensors, words = read_tensors(path, FORMAT, "a checkpoint")
+    try:
+        saved = make_config(json.loads(words["config"]))
+        step, best = int(words["step"]), float(words["best"])
+    except (KeyError, ValueError) as error:
+        raise FileFormatError(f"{os.fspath(path)} is damaged: {error}") from error
+    others = differing(saved, config)
+    if others:
+        raise InputError(
+            f"{os.fspath(path)} is a checkpoint of another configuration "
+            f"({'; '.join(others[:5])}): use those settings, or another folder"
+        )
+    try:
+        for name, part in learner.parts().items():
+            part.load_state_dict(without_prefix(name, tensors))
+        _load_optimizer(learner.optimizer, without_prefix("optimizer", tensors))
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise FileFormatError(f"{os.fspath(path)} does not fit: {error}") from error
+    learner.step, learner.best = step, best
+
+
+def truncate_log(path: Path, step: int) -> None:
+    """Drops the records of steps after ``step``, which will be taken again."""
+    if not path.is_file():
+        return
+    kept = [line for line in path.read_text("utf-8").splitlines() if _upto(line, step)]
+    path.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+
+
+def _upto(line: str, step: int) -> bool:
+    try:
+        return bool(json.loads(line)["step"] <= step)
+    except (ValueError, KeyError, TypeError):  # half a line, from a kill
+        return False
+
+
+def _optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimizer's tensors by ``number.name``; rates come from the schedule."""
+    state: dict[int, dict[str, Any]] = optimizer.state_dict()["state"]
+    return {
+        f"{number}.{name}": value
+        for number, values in state.items()
+        for name, value in values.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def _load_optimizer(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = torch.clone(value)
+    content = optimizer.state_dict() | {"state": state}
+    optimizer.load_state_dict(content)

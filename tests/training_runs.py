@@ -1,0 +1,47 @@
+"""Tiny training runs that tests share."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsnap.tensors import read_tensors
+from gradsnap.training import TrainingConfig, make_config
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "data": {"validation": 0.2},
+    "network": {"dim": 8},
+    "quantizer": {"bits": 8, "codebook_size": 16},
+    "snapping": {"neighbors": 20, "warmup": 0.25},
+    "run": {
+        "steps": 16,
+        "batch_size": 24,
+        "monitor_every": 2,
+        "validate_every": 5,
+        "checkpoint_every": 3,
+    },
+}
+
+
+def clusters(path: Path, rows: int = 120, dim: int = 6, classes: int = 4) -> Path:
+    """A file of labelled vectors around one place a class."""
+    generator = torch.Generator().manual_seed(0)
+    places = 2 * torch.randn(classes, dim, generator=generator)
+    labels = torch.arange(rows) % classes
+    vectors = places[labels] + torch.randn(rows, dim, generator=generator)
+    np.savez(path, vectors=vectors.numpy(), labels=labels.numpy())
+    return path
+
+
+def config_for(source: Path | str, *overrides: str) -> TrainingConfig:
+    """The tiny configuration on some data."""
+    tables = SETTINGS | {"data": SETTINGS["data"] | {"source": str(source)}}
+    return make_config(tables, overrides)
+
+
+def checkpoint(folder: Path, name: str = "last") -> dict[str, Tensor]:
+    """The tensors of a checkpoint."""
+    path = folder / "checkpoints" / f"{name}.safetensors"
+    return read_tensors(path, "gradsnap-checkpoint-1", "a checkpoint")[0]
