@@ -12,13 +12,16 @@ from benchmarks import (
     beam,
     candidates,
     composite,
+    embedding,
     encoding,
     errors,
     exactness,
     memory,
+    pipeline,
     report,
     rules,
     steps,
+    tasks,
 )
 from benchmarks.timing import use_one_thread
 from benchmarks.vectors import Setting
@@ -32,12 +35,17 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "composite": composite.run,
     "encoding": encoding.run,
     "beam": beam.run,
+    "embedding": embedding.run,
+    "pipeline": pipeline.run,
     "rules": rules.run,
+    "mnist": tasks.mnist,
+    "adapters": tasks.adapters,
+    "cifar10": tasks.cifar10,
 }
 """Every benchmark by its name, in the order they run."""
 
-ON_REQUEST = ("rules",)
-"""Not run unless named: it trains some eighty networks and has no bar."""
+ON_REQUEST = ("rules", "mnist", "adapters", "cifar10")
+"""Not run unless named: they train many networks, for an hour or more."""
 
 
 def main() -> int:

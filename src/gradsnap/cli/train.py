@@ -132,12 +132,12 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    figures = card["figures"]
+    figures = {name: f"{value:.4f}" for name, value in card["figures"].items()}
     table = Table(title=f"{card['data']}, {card['bits']}-bit codes", show_header=False)
     rows = {
-        "MAP of floats": f"{figures['float_map']:.4f}",
-        "MAP of codes": f"{figures['code_map']:.4f}",
-        "relative quantization error": f"{figures['relative_error']:.4f}",
+        "MAP of floats": figures.get("float_map", "not measured"),
+        "MAP of codes": figures.get("code_map", "not measured"),
+        "relative quantization error": figures.get("relative_error", "not measured"),
         "bytes a vector": f"{card['bits'] / 8:g}",
         "queries, database": f"{card['queries']:,}, {card['database']:,}",
         "protocol, split": f"{card['protocol']['name']}, {card['split_hash']}",

@@ -98,7 +98,8 @@ class AlexNet(Network):
                     f"{path} holds no AlexNet of torchvision: expected {name} of shape "
                     f"{tuple(own[name].shape)} in it, found {', '.join(weights)[:80]}…"
                 )
-        return load_fitting(self, weights)
+        self.fresh = load_fitting(self, weights)
+        return self.fresh
 
 
 def alexnet(

@@ -21,6 +21,8 @@ class Network(nn.Module):
     """The last layer, (n, trunk_dim) to (n, dim)."""
     dim: int
     """Length of the embedding."""
+    fresh: tuple[str, ...] = ()
+    """Layers that stayed fresh when weights were loaded into the others."""
 
     def trunk(self, images: Tensor) -> Tensor:
         """All but the last layer: (n, trunk_dim) of preprocessed images."""

@@ -81,6 +81,7 @@ class EfficientNetLite0(Network):
                 f"the installed weights are of another EfficientNet: "
                 f"{', '.join(fresh)} did not fit"
             )
+        self.fresh = fresh
         return fresh
 
 

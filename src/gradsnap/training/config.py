@@ -97,6 +97,11 @@ class NetworkSettings:
         "blocks that train, from the last; 0 freezes the trunk; None: all",
         least=0,
     )
+    engine: str = setting(
+        "torch",
+        "what computes the outputs of a frozen trunk; openvino is faster on a CPU",
+        choices=("torch", "openvino"),
+    )
 
 
 @dataclass(frozen=True)
@@ -197,6 +202,9 @@ class RunSettings:
     monitor_every: int = setting(50, "steps between two records", least=1)
     validate_every: int = setting(200, "steps between two validations", least=1)
     checkpoint_every: int = setting(200, "steps between two checkpoints", least=1)
+    score_queries: bool = setting(
+        True, "score the finished model on the test queries; false while choosing"
+    )
     device: str | None = setting(None, "cpu or cuda; None: cuda where there is one")
     autocast: bool = setting(True, "bfloat16 in the network, on CUDA only")
     compile: bool = setting(False, "compile the network with torch.compile")

@@ -181,7 +181,11 @@ def _new_optimizer(
 ) -> Optimizer:
     settings = config.optimizer
     groups = parameter_groups(
-        network, settings.rate, settings.trunk_rate, settings.layer_decay
+        network,
+        settings.rate,
+        settings.trunk_rate,
+        settings.layer_decay,
+        network.fresh,
     )
     own = list(criterion.parameters())
     if own:

@@ -82,15 +82,22 @@ def _started(
     device: torch.device,
     processes: Processes,
 ) -> "Run":
-    network = new_network(config.network, config.run.seed).to(device)
+    network = new_network(config.network, config.run.seed)
+    network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if processes.world > 1:
         with_global_batch_norm(network)
     prepare: nn.Module = network.preprocess
     items = dataset
     if trunk_is_kept(config):
         folder = Path(config.data.cache or out / "cache")
-        workers = config.data.workers
-        items = with_trunk_outputs(dataset, network, folder, processes, workers)
+        items = with_trunk_outputs(
+            dataset,
+            network,
+            folder,
+            processes,
+            config.data.workers,
+            config.network.engine,
+        )
         prepare = nn.Identity()
     feed = Feed(items, split, prepare, config, device, processes)
     learner = new_learner(config, len(dataset.classes), network, device)
@@ -155,16 +162,31 @@ class Run:
 
     def finished(self) -> Model:
         """The best network with codebooks fitted anew, scored once and written."""
-        learner, feed = self.learner, self.feed
+        learner = self.learner
         if self.best.is_file():
             load_checkpoint(learner, self.config, self.best)
-        self._refit()
-        scores = self._scores(feed.split.queries, feed.split.database)
+        scores = self._refitted_scores()
         card = self._card(scores)
         model = Model(learner.network, learner.quantizer, self.config, card)
         model.save(self.out)
         learner.network.requires_grad_(False).eval()
         return model
+
+    def _refitted_scores(self) -> Scores | None:
+        """Fits the codebooks anew; scores on the queries, which nothing has seen."""
+        split, chosen = self.feed.split, self.config.quantizer.refit
+        scored = self.config.run.score_queries
+        quantizer = self.learner.quantizer
+        if chosen == "train" or not quantizer.fitted:
+            quantizer.fit(self.feed.embed(self.learner.trained, split.train))
+        if chosen != "database" and not scored:
+            return None
+        searched = self._labelled(split.database)
+        if chosen == "database":
+            quantizer.fit(searched.rows)
+        if not scored:
+            return None
+        return score(quantizer, self._labelled(split.queries), searched, self._top)
 
     def _is_due(self, every: int) -> bool:
         return (
@@ -176,37 +198,25 @@ class Run:
         learner, split = self.learner, self.feed.split
         if not learner.quantizer.fitted:
             return {}
-        scores = self._scores(split.validation, split.validation_database)
+        queries = self._labelled(split.validation)
+        searched = self._labelled(split.validation_database)
+        scores = score(learner.quantizer, queries, searched, self._top)
         if scores.code_map > learner.best:
             learner.best = scores.code_map
             if self.processes.first:
                 save_checkpoint(learner, self.config, self.best)
         return {"float_map": scores.float_map, "code_map": scores.code_map}
 
-    def _scores(self, queries: Tensor, database: Tensor) -> Scores:
-        top = TOP.get(self.config.data.protocol or "")
-        return score(
-            self.learner.quantizer,
-            self._labelled(queries),
-            self._labelled(database),
-            top,
-        )
+    @property
+    def _top(self) -> int | None:
+        return TOP.get(self.config.data.protocol or "")
 
     def _labelled(self, indices: Tensor) -> Labelled:
         labels = self.feed.labels[indices]
         rows = self.feed.embed(self.learner.trained, indices)
         return Labelled(rows, labels.to(rows.device))
 
-    def _refit(self) -> None:
-        """Fits the codebooks to the embeddings as they are at the end."""
-        learner, split = self.learner, self.feed.split
-        chosen = self.config.quantizer.refit
-        if chosen == "none" and learner.quantizer.fitted:
-            return
-        rows = split.database if chosen == "database" else split.train
-        learner.quantizer.fit(self.feed.embed(learner.trained, rows))
-
-    def _card(self, scores: Scores) -> dict[str, Any]:
+    def _card(self, scores: Scores | None) -> dict[str, Any]:
         split, data = self.feed.split, self.config.data
         return {
             "data": self.feed.dataset.name,
@@ -223,7 +233,7 @@ class Run:
             "bits": self.learner.quantizer.bits,
             "step": self.learner.step,
             "validation_code_map": max(self.learner.best, 0.0) or None,
-            "figures": scores._asdict(),
+            "figures": {} if scores is None else scores._asdict(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "machine": platform.platform(),
             "torch": torch.__version__,

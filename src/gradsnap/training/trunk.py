@@ -1,6 +1,7 @@
 """The outputs of a frozen trunk, computed once and kept on disk."""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from gradsnap.data import Dataset, OrderedBatches, StoredItems, loader
 from gradsnap.embedding import evaluating
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import make_folder, replacing
+from gradsnap.inference import OpenVinoNetwork
 from gradsnap.networks import Network
 from gradsnap.progress import track
 from gradsnap.training.processes import Processes
@@ -24,6 +26,7 @@ def with_trunk_outputs(
     folder: Path,
     processes: Processes,
     workers: int = 0,
+    engine: str = "torch",
 ) -> Dataset:
     """The data set with each item replaced by the trunk's output (trunk_dim,).
 
@@ -36,11 +39,12 @@ def with_trunk_outputs(
         folder: where the file lies.
         processes: the first writes, the others wait.
         workers: processes that read and decode.
+        engine: a key of ``ENGINES``.
     """
     path = folder / f"trunk-{fingerprint(dataset, network)}.npy"
     if processes.first and not path.is_file():
         make_folder(folder)
-        _write(dataset, network, path, workers)
+        _write(dataset, ENGINES[engine](network), path, workers)
     processes.wait()
     try:
         values = np.load(path, mmap_mode="c", allow_pickle=False)
@@ -78,34 +82,66 @@ def _absorb(digest: "hashlib._Hash", values: Tensor) -> None:
     digest.update(values.cpu().contiguous().numpy().tobytes())
 
 
-def _write(dataset: Dataset, network: Network, path: Path, workers: int) -> None:
-    device = next(network.parameters()).device
-    batches = OrderedBatches(torch.arange(len(dataset)), READ_AT_ONCE)
-    whole = _Trunk(network)
-    try:
-        with replacing(path) as temporary, torch.no_grad(), evaluating(network):
-            mapped: np.memmap | None = None
-            done = 0
-            reader = loader(dataset, batches, workers)
-            for items, _ in track(reader, f"trunk outputs of {dataset.name}"):
-                rows = whole(items.to(device)).float().cpu().numpy()
-                if mapped is None:
-                    shape = (len(dataset), rows.shape[1])
-                    mapped = np.lib.format.open_memmap(
-                        temporary, mode="w+", dtype=np.float32, shape=shape
-                    )
-                mapped[done : done + len(rows)] = rows
-                done += len(rows)
-            if mapped is not None:
-                mapped.flush()
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+class Trunk(nn.Module):
+    """All of a network but its last layer, from items as they are loaded."""
 
-
-class _Trunk(nn.Module):
     def __init__(self, network: Network) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, items: Tensor) -> Tensor:
-        return self.network.trunk(self.network.preprocess(items))
+        """The trunk's outputs (n, trunk_dim) of items (n, …)."""
+        device = next(self.network.parameters()).device
+        return self.network.trunk(self.network.preprocess(items.to(device)))
+
+
+class FastTrunk(Trunk):
+    """The same through OpenVINO, compiled when the first items come."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network)
+        self._compiled: OpenVinoNetwork | None = None
+
+    def forward(self, items: Tensor) -> Tensor:
+        """The trunk's outputs (n, trunk_dim) of items (n, …)."""
+        ready = self.network.preprocess(items)
+        if self._compiled is None:
+            self._compiled = OpenVinoNetwork(_TrunkOnly(self.network), ready[:2])
+        output: Tensor = self._compiled(ready)
+        return output
+
+
+ENGINES: dict[str, type[Trunk]] = {"torch": Trunk, "openvino": FastTrunk}
+"""What can compute a trunk's outputs."""
+
+
+class _TrunkOnly(nn.Module):
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, ready: Tensor) -> Tensor:
+        return self.network.trunk(ready)
+
+
+def _write(dataset: Dataset, trunk: Trunk, path: Path, workers: int) -> None:
+    batches = OrderedBatches(torch.arange(len(dataset)), READ_AT_ONCE)
+    reader = track(loader(dataset, batches, workers), f"trunk of {dataset.name}")
+    try:
+        with replacing(path) as temporary, torch.no_grad(), evaluating(trunk):
+            _write_rows((trunk(items) for items, _ in reader), len(dataset), temporary)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _write_rows(parts: Iterator[Tensor], total: int, path: Path) -> None:
+    """Rows (total, dim) in the format of ``.npy``, without holding all of them."""
+    done = 0
+    for part in parts:
+        rows = part.float().cpu().numpy()
+        if done == 0:
+            shape = (total, rows.shape[1])
+            mapped = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        mapped[done : done + len(rows)] = rows
+        done += len(rows)
+    mapped.flush()
