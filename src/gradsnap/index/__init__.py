@@ -1,0 +1,3 @@
+"""Indexes: items found by their codes."""
+
+from gradsnap.index.exhaustive import ExhaustiveIndex

@@ -1,0 +1,192 @@
+"""Scans of codes, compiled: what ``scanning`` does in plain torch, bit for bit.
+
+Needs the extra ``fast`` (numba). ``scan_group`` reads each code once for up to 32
+queries, whose table entries lie side by side, so that one instruction adds for eight
+of them. ``scan_lists`` takes one query at a time, over lists of its own.
+
+Results are kept in heaps whose root is the worst: larger distance, then larger id.
+"""
+
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Function = TypeVar("Function")
+
+BLOCK = 64
+"""Codes added up before they are compared with the worst results."""
+
+
+def compiled(function: Function) -> Function:
+    """Machine code for the function, cached on disk, run without Python's lock."""
+    compile_: Any = numba.njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+    made: Function = compile_(function)
+    return made
+
+
+@compiled
+def _key(ids32: Array, ids64: Array, first: int, at: int) -> int:
+    """The id of the item at a position; implicit where there are no ids."""
+    if ids32.size:
+        return np.int64(ids32[at])
+    if ids64.size:
+        return np.int64(ids64[at])
+    return np.int64(first + at)
+
+
+@compiled
+def _push(distances: Array, keys: Array, places: Array, new: tuple[Any, ...]) -> None:
+    """Replaces the root of a heap (k,) by ``new`` (distance, key, place) and sifts."""
+    distance, key, place = new
+    size = distances.shape[0]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and (
+            distances[other] > distances[child]
+            or (distances[other] == distances[child] and keys[other] > keys[child])
+        ):
+            child = other
+        if distances[child] < distance or (
+            distances[child] == distance and keys[child] < key
+        ):
+            break
+        distances[at] = distances[child]
+        keys[at] = keys[child]
+        places[at] = places[child]
+        at = child
+    distances[at] = distance
+    keys[at] = key
+    places[at] = place
+
+
+@compiled
+def _offer(
+    heap: tuple[Array, Array, Array], columns: tuple[Any, ...], value: Any, at: int
+) -> None:
+    """Puts an item into a heap if it is nearer than the root, or as near and lower."""
+    distances, keys, places = heap
+    _, _, ids32, ids64, first, base = columns
+    value = max(value, np.float32(0))
+    if value > distances[0]:
+        return
+    key = _key(ids32, ids64, first, at)
+    if value < distances[0] or key < keys[0]:
+        _push(distances, keys, places, (value, key, np.int64(base + at)))
+
+
+@compiled
+def _add_block(sums: Array, codes: Array, bias: Array, tables: Array, start: int) -> None:
+    """Sums (e, W) of the table entries of codes start…start + e, in codebook order."""
+    width = tables.shape[2]
+    num_codebooks = codes.shape[1]
+    for i in range(sums.shape[0]):
+        word = codes[start + i, 0]
+        for j in range(width):
+            sums[i, j] = tables[0, word, j]
+    paired = 1 + (num_codebooks - 1) // 2 * 2
+    for m in range(1, paired, 2):
+        for i in range(sums.shape[0]):
+            word, next_word = codes[start + i, m], codes[start + i, m + 1]
+            for j in range(width):
+                sums[i, j] = (sums[i, j] + tables[m, word, j]) + tables[
+                    m + 1, next_word, j
+                ]
+    if paired < num_codebooks:
+        for i in range(sums.shape[0]):
+            word = codes[start + i, paired]
+            for j in range(width):
+                sums[i, j] += tables[paired, word, j]
+    if bias.size:
+        for i in range(sums.shape[0]):
+            for j in range(width):
+                sums[i, j] += bias[start + i]
+
+
+@compiled
+def scan_group(
+    columns: tuple[Any, ...], ranges: Array, tables: Array, heaps: tuple[Any, ...]
+) -> None:
+    """Scans the same items for a group of W queries.
+
+    Args:
+        columns: codes (n, M), bias (n,) or empty, ids as uint32 or int64 (n,) or both
+            empty, the first implicit id, and the place of item 0.
+        ranges: positions to scan, (r, 2), half-open.
+        tables: float32 (M, K, W).
+        heaps: distances, keys and places, (W, k) each, changed in place.
+    """
+    codes, bias = columns[0], columns[1]
+    distances, keys, places = heaps
+    width = tables.shape[2]
+    worst = distances[:, 0].copy()
+    sums = np.empty((BLOCK, width), np.float32)
+    for r in range(ranges.shape[0]):
+        for start in range(ranges[r, 0], ranges[r, 1], BLOCK):
+            count = min(BLOCK, ranges[r, 1] - start)
+            _add_block(sums[:count], codes, bias, tables, start)
+            for i in range(count):
+                hits = 0
+                for j in range(width):
+                    hits += sums[i, j] <= worst[j]
+                if hits == 0:
+                    continue
+                for j in range(width):
+                    if sums[i, j] <= worst[j]:
+                        heap = (distances[j], keys[j], places[j])
+                        _offer(heap, columns, sums[i, j], start + i)
+                        worst[j] = distances[j, 0]
+
+
+@compiled
+def _scan_range(
+    columns: tuple[Any, ...],
+    alive: Array,
+    span: tuple[int, int],
+    table: Array,
+    heap: tuple[Array, Array, Array],
+) -> None:
+    """Scans positions start…stop for one query with its table (M, K)."""
+    codes, bias = columns[0], columns[1]
+    for i in range(span[0], span[1]):
+        if alive.size and not alive[i]:
+            continue
+        total = table[0, codes[i, 0]]
+        for m in range(1, codes.shape[1]):
+            total += table[m, codes[i, m]]
+        if bias.size:
+            total += bias[i]
+        if total <= heap[0][0]:
+            _offer(heap, columns, total, i)
+
+
+@compiled
+def scan_lists(
+    columns: tuple[Any, ...],
+    alive: Array,
+    spans: Array,
+    tables: Array,
+    heaps: tuple[Any, ...],
+) -> None:
+    """Scans other items for each query.
+
+    Args:
+        columns: as for ``scan_group``.
+        alive: which items count, (n,) bool, or empty for all.
+        spans: start, stop and table of each list of each query, (q, p, 3).
+        tables: float32 (t, M, K).
+        heaps: distances, keys and places, (q, k) each, changed in place.
+    """
+    distances, keys, places = heaps
+    for q in range(spans.shape[0]):
+        heap = (distances[q], keys[q], places[q])
+        for p in range(spans.shape[1]):
+            span = (spans[q, p, 0], spans[q, p, 1])
+            if span[0] < span[1]:
+                _scan_range(columns, alive, span, tables[spans[q, p, 2]], heap)
