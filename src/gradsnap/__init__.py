@@ -1,6 +1,15 @@
 """Embeddings that survive quantization, searched by codes of a few bytes."""
 
-from gradsnap import data, losses, networks, quantizers, rivals, rules, triplets
+from gradsnap import (
+    data,
+    index,
+    losses,
+    networks,
+    quantizers,
+    rivals,
+    rules,
+    triplets,
+)
 from gradsnap.errors import (
     FileFormatError,
     GradsnapError,
@@ -8,6 +17,17 @@ from gradsnap.errors import (
     NotFittedError,
 )
 from gradsnap.evaluation import mean_average_precision
+from gradsnap.index import (
+    ExhaustiveIndex,
+    HalfPrecision,
+    HammingIndex,
+    InvertedIndex,
+    LocallyOptimizedIndex,
+    LongerCode,
+    MultiIndex,
+    SearchResult,
+    load_index,
+)
 from gradsnap.losses import (
     ClassificationLoss,
     ContrastiveLoss,
@@ -38,12 +58,19 @@ __all__ = [
     "ClassificationLoss",
     "CompositeQuantizer",
     "ContrastiveLoss",
+    "ExhaustiveIndex",
     "FileFormatError",
     "GeneralizedResidualQuantizer",
     "GradientSnapping",
     "GradsnapError",
+    "HalfPrecision",
+    "HammingIndex",
     "InputError",
+    "InvertedIndex",
     "ListwiseLoss",
+    "LocallyOptimizedIndex",
+    "LongerCode",
+    "MultiIndex",
     "NotFittedError",
     "OptimizedProductQuantizer",
     "OutputRegularization",
@@ -54,12 +81,15 @@ __all__ = [
     "QuantizationPenalty",
     "Quantizer",
     "ResidualQuantizer",
+    "SearchResult",
     "SnappingRule",
     "SoftAssignment",
     "StraightThrough",
     "TripletLoss",
     "build_network",
     "data",
+    "index",
+    "load_index",
     "load_quantizer",
     "losses",
     "mean_average_precision",

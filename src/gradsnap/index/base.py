@@ -18,7 +18,8 @@ from gradsnap.index.packing import pack
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.results import Best, SearchResult
 from gradsnap.index.segments import Segment, sorted_by_list
-from gradsnap.quantizers.base import Tables
+from gradsnap.quantizers.base import Quantizer, Tables
+from gradsnap.quantizers.fingerprint import fingerprint
 
 Array = NDArray[Any]
 
@@ -56,12 +57,15 @@ class Index(ABC):
     """
 
     kind: ClassVar[str]
+    num_lists: int | None = None
+    """Into how many lists items are sorted; None for one sequence."""
 
     def __init__(self, coder: Coder, refiner: Refiner | None) -> None:
         self.coder = coder
         self.refiner = refiner
         self.items = Items(coder)
         self.origin: Any = None
+        self.fingerprint: str | None = None
 
     # --- what a child writes ------------------------------------------------
 
@@ -81,10 +85,10 @@ class Index(ABC):
         """Tensors the index learned beside the codebooks."""
         return {}
 
-    @property
-    def num_lists(self) -> int | None:
-        """Into how many lists items are sorted; None for one sequence."""
-        return None
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Takes back what ``state`` gave."""
+        if state:
+            raise InputError(f"this index has no place for {', '.join(state)}")
 
     def _tables_per_query(self) -> int:
         """How many tables a query needs."""
@@ -101,9 +105,7 @@ class Index(ABC):
         Raises:
             InputError: an id is not in the index; nothing is removed then.
         """
-        for segment, at in zip(
-            self.items.segments, self._positions(ids), strict=True
-        ):
+        for segment, at in zip(self.items.segments, self._positions(ids), strict=True):
             segment.remove(at)
         return self
 
@@ -180,6 +182,19 @@ class Index(ABC):
         verify_index(self)
         return self
 
+    def check_codebooks(self) -> None:
+        """Refuses codebooks that are not those the items were encoded with."""
+        if not isinstance(self.coder, Quantizer):
+            return
+        current = fingerprint(self.coder)
+        if len(self.items.segments) == 0:
+            self.fingerprint = current
+        elif self.fingerprint != current:
+            raise InputError(
+                "the quantizer's codebooks changed since items were added: their codes "
+                "mean something else now; make a new index and add the vectors again"
+            )
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} items, {self.coder!r})"
 
@@ -199,6 +214,7 @@ class Index(ABC):
         table = None if metadata is None else checked_metadata(metadata, count)
         if count == 0:
             return
+        self.check_codebooks()
         segment = Segment(packed, fine=fine, stored=table)
         self._identify(segment, checked)
         if lists is not None and self.num_lists is not None:

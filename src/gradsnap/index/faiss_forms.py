@@ -38,7 +38,7 @@ class ProductForm(NamedTuple):
         return cls(padded_rotation(inner, rotation), inner.codebooks.float().cpu())
 
     def turned(self, x: Tensor) -> Array:
-        """x (n, dim) as the blocks see it, float32 (n, M · width)."""
+        """X (n, dim) as the blocks see it, float32 (n, M · width)."""
         x = x.detach().float().cpu()
         turned = x if self.matrix is None else x @ self.matrix
         return np.ascontiguousarray(turned.numpy())

@@ -113,7 +113,8 @@ class FastScan:
             plain.pq = form.faiss_quantizer()
             plain.is_trained = True
             plain.add_sa_codes(np.ascontiguousarray(segment.codes))
-            self._made[segment] = faiss.IndexPQFastScan(plain), form
+            make: Any = faiss.IndexPQFastScan
+            self._made[segment] = make(plain), form
         made: tuple[Any, ProductForm] = self._made[segment]
         return made
 
@@ -122,7 +123,12 @@ class _Candidates:
     """What fast-scan found for some queries in one segment."""
 
     def __init__(
-        self, segment: Segment, base: int, entries: Tensor, approximate: Array, at: Array
+        self,
+        segment: Segment,
+        base: int,
+        entries: Tensor,
+        approximate: Array,
+        at: Array,
     ) -> None:
         self.columns = _plain_columns(segment, base)
         self.segment = segment

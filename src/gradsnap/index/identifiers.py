@@ -39,7 +39,7 @@ def checked_ids(ids: GivenIds) -> Ids:
 
 
 def new_ids(ids: GivenIds, count: int) -> Ids:
-    """``checked_ids`` of ``count`` items that are to be added: as many, all different."""
+    """``checked_ids`` of ``count`` new items: as many, all different."""
     checked = checked_ids(ids)
     if len(checked) != count:
         raise InputError(f"{count} items need {count} ids, got {len(checked)}")
@@ -49,7 +49,7 @@ def new_ids(ids: GivenIds, count: int) -> Ids:
         repeated = len(np.unique(checked)) < count
     if repeated:
         values, counts = np.unique(np.asarray(checked), return_counts=True)
-        raise InputError(f"id {values[counts > 1][0]!r} is given twice")
+        raise InputError(f"id {values[counts > 1][0].item()!r} is given twice")
     return checked
 
 

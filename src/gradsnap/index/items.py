@@ -51,10 +51,10 @@ class Items:
 
     def append(self, segment: Segment) -> None:
         """Takes in a segment."""
-        largest = int(segment.all_ids().max()) if segment.ids is not None else 0
-        self.next_id = max(
-            self.next_id, largest + 1, segment.first + len(segment)
-        ) if segment.ids is None else max(self.next_id, largest + 1)
+        last = segment.first + len(segment) - 1
+        if segment.ids is not None:
+            last = int(segment.ids.max())
+        self.next_id = max(self.next_id, last + 1)
         self.segments.append(segment)
         while len(self.segments) > 1 and self._last_two_should_merge():
             self.segments[-2:] = [merged(self.segments[-2:])]
@@ -87,7 +87,8 @@ class Items:
             kind = "strings" if self.named else "whole numbers"
             raise InputError(
                 f"{len(rest)} of {len(ids)} ids are not in the index, the first is "
-                f"{ids[int(rest[0])]!r}; it holds {len(self)} items, their ids are {kind}"
+                f"{_shown(ids, rest)}; the index holds {len(self)} "
+                f"items, their ids are {kind}"
             )
         return found
 
@@ -98,7 +99,7 @@ class Items:
             if len(known):
                 raise InputError(
                     f"{len(known)} of {len(ids)} ids are in the index already, the "
-                    f"first is {ids[int(known[0])]!r}; remove them first"
+                    f"first is {_shown(ids, known)}; remove them first"
                 )
 
     def columns(self) -> Iterator[Columns]:
@@ -156,7 +157,7 @@ class Items:
         """String ids at places (q, k), None where there is no item."""
         found = np.full(places.shape, None, dtype=object)
         for inside, at, segment in self._by_segment(places):
-            found[inside] = [segment.names[i] for i in at]  # type: ignore[index]
+            found[inside] = [segment.names[i] for i in at.tolist()]  # type: ignore[index]
         rows: list[list[str | None]] = found.tolist()
         return rows
 
@@ -167,3 +168,9 @@ class Items:
             inside = (places >= base) & (places < base + len(segment))
             yield inside, places[inside] - base, segment
             base += len(segment)
+
+
+def _shown(ids: Ids, which: Array) -> str:
+    """The first of some ids, as the user wrote it."""
+    value = ids[int(which[0])]
+    return repr(value if isinstance(value, str) else int(value))

@@ -28,7 +28,7 @@ def compiled(function: Function) -> Function:
 
 
 @compiled
-def _key(ids32: Array, ids64: Array, first: int, at: int) -> int:
+def _key(ids32: Array, ids64: Array, first: int, at: int) -> Any:
     """The id of the item at a position; implicit where there are no ids."""
     if ids32.size:
         return np.int64(ids32[at])
@@ -82,30 +82,43 @@ def _offer(
 
 
 @compiled
-def _add_block(sums: Array, codes: Array, bias: Array, tables: Array, start: int) -> None:
+def _add_one(sums: Array, codes: Array, table: Array, m: int, start: int) -> None:
+    """Adds the entries (K, W) of codebook m to sums (e, W)."""
+    for i in range(sums.shape[0]):
+        word = codes[start + i, m]
+        for j in range(table.shape[1]):
+            sums[i, j] += table[word, j]
+
+
+@compiled
+def _add_two(sums: Array, codes: Array, tables: Array, m: int, start: int) -> None:
+    """Adds the entries of codebooks m and m + 1, which spares a pass over the sums."""
+    left, right = tables[m], tables[m + 1]
+    for i in range(sums.shape[0]):
+        word, next_word = codes[start + i, m], codes[start + i, m + 1]
+        for j in range(left.shape[1]):
+            sums[i, j] = (sums[i, j] + left[word, j]) + right[next_word, j]
+
+
+@compiled
+def _add_block(
+    sums: Array, codes: Array, bias: Array, tables: Array, start: int
+) -> None:
     """Sums (e, W) of the table entries of codes start…start + e, in codebook order."""
-    width = tables.shape[2]
     num_codebooks = codes.shape[1]
+    first = tables[0]
     for i in range(sums.shape[0]):
         word = codes[start + i, 0]
-        for j in range(width):
-            sums[i, j] = tables[0, word, j]
+        for j in range(first.shape[1]):
+            sums[i, j] = first[word, j]
     paired = 1 + (num_codebooks - 1) // 2 * 2
     for m in range(1, paired, 2):
-        for i in range(sums.shape[0]):
-            word, next_word = codes[start + i, m], codes[start + i, m + 1]
-            for j in range(width):
-                sums[i, j] = (sums[i, j] + tables[m, word, j]) + tables[
-                    m + 1, next_word, j
-                ]
+        _add_two(sums, codes, tables, m, start)
     if paired < num_codebooks:
-        for i in range(sums.shape[0]):
-            word = codes[start + i, paired]
-            for j in range(width):
-                sums[i, j] += tables[paired, word, j]
+        _add_one(sums, codes, tables[paired], paired, start)
     if bias.size:
         for i in range(sums.shape[0]):
-            for j in range(width):
+            for j in range(sums.shape[1]):
                 sums[i, j] += bias[start + i]
 
 

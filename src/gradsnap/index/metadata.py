@@ -17,7 +17,7 @@ Metadata = Mapping[str, Sequence[Any]] | Any
 def checked_metadata(metadata: Metadata, count: int) -> Any:
     """A pyarrow table of ``count`` rows."""
     arrow = _arrow()
-    table = metadata
+    table: Any = metadata
     if not isinstance(metadata, arrow.Table):
         if not isinstance(metadata, Mapping):
             raise InputError(

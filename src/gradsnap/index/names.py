@@ -1,4 +1,4 @@
-"""String ids: one block of text and where each string ends, so that it can be mapped."""
+"""String ids: a block of text and where each string ends, so it can be mapped."""
 
 import functools
 from collections.abc import Sequence
@@ -44,7 +44,9 @@ class Names:
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            raise FileFormatError(f"string id {position} is not text: {error}") from error
+            raise FileFormatError(
+                f"string id {position} is not text: {error}"
+            ) from error
 
     def strings(self) -> list[str]:
         """All of them."""

@@ -58,8 +58,7 @@ def _nibbles(codes: Array) -> Array:
 def _unpack_bits(packed: Array, num_codebooks: int, bits: int) -> Array:
     flags = np.unpackbits(packed, axis=1, count=num_codebooks * bits, bitorder="little")
     flags = flags.reshape(len(packed), num_codebooks, bits)
-    dtype = np.uint8 if bits <= 8 else np.uint16
-    codes = np.zeros((len(packed), num_codebooks), dtype=dtype)
+    codes: Array = np.zeros((len(packed), num_codebooks), dtype=np.uint16)
     for bit in range(bits):
-        codes |= flags[..., bit].astype(dtype) << dtype(bit)
-    return codes
+        codes |= flags[..., bit].astype(np.uint16) << np.uint16(bit)
+    return codes.astype(np.uint8) if bits < 8 else codes

@@ -28,7 +28,7 @@ class Refiner(Protocol):
         """What is kept of x (n, dim): uint8 (n, row_bytes)."""
 
     def distances(self, queries: Tensor, rows: Array) -> Tensor:
-        """Squared distances (q, r) of queries (q, dim) to own rows (q, r, row_bytes)."""
+        """Squared distances (q, r) of queries (q, dim) to rows (q, r, row_bytes)."""
 
 
 class HalfPrecision:
@@ -43,7 +43,7 @@ class HalfPrecision:
         self.row_bytes = 2 * dim
 
     def encode(self, x: Tensor) -> Array:
-        """x (n, dim) in half precision, as bytes (n, 2 · dim)."""
+        """X (n, dim) in half precision, as bytes (n, 2 · dim)."""
         half = x.detach().cpu().half().contiguous()
         if not bool(half.isfinite().all()):
             raise InputError(

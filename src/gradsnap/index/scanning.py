@@ -86,7 +86,9 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
     else:
 
         def work(start: int) -> None:
-            _scan_group(compiled, columns, ranges, entries[start : start + GROUP], best, start)
+            _scan_group(
+                compiled, columns, ranges, entries[start : start + GROUP], best, start
+            )
 
         _spread(work, range(0, len(entries), GROUP))
 
@@ -186,7 +188,13 @@ def _scan_own_plain(
             positions = np.arange(start, stop)
             if alive.size:
                 positions = positions[alive[start:stop]]
-            _offer(columns, positions, tables[table : table + 1], best, range(query, query + 1))
+            _offer(
+                columns,
+                positions,
+                tables[table : table + 1],
+                best,
+                range(query, query + 1),
+            )
 
 
 def _offer(

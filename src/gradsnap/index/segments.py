@@ -57,7 +57,9 @@ class Segment:
     @property
     def table(self) -> Any:
         """Metadata columns, a pyarrow table, or None."""
-        return self.stored.table if isinstance(self.stored, StoredTable) else self.stored
+        return (
+            self.stored.table if isinstance(self.stored, StoredTable) else self.stored
+        )
 
     @functools.cached_property
     def _ordered(self) -> tuple[Array, Array]:
@@ -74,7 +76,9 @@ class Segment:
     def find(self, ids: Array | list[str]) -> Array:
         """Positions of ids, -1 where they are not here or no longer count."""
         if isinstance(ids, list):
-            found = np.full(len(ids), -1) if self.names is None else self.names.find(ids)
+            found = (
+                np.full(len(ids), -1) if self.names is None else self.names.find(ids)
+            )
         elif self.names is not None or len(self) == 0:
             found = np.full(len(ids), -1, dtype=np.int64)
         elif self.ids is None:
@@ -114,7 +118,7 @@ def sorted_by_list(segment: Segment, lists: Array, num_lists: int) -> Segment:
         ids=narrow(segment.all_ids()[order]),
         bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         fine=None if segment.fine is None else segment.fine[order],
-        names=None if names is None else Names.of([names[i] for i in order]),
+        names=None if names is None else Names.of([names[i] for i in order.tolist()]),
         stored=None if segment.stored is None else segment.table.take(order),
     )
 
@@ -163,7 +167,7 @@ def _kept(segment: Segment) -> Segment:
         ids=narrow(segment.all_ids()[at]),
         bounds=bounds,
         fine=None if segment.fine is None else segment.fine[at],
-        names=None if names is None else Names.of([names[i] for i in at]),
+        names=None if names is None else Names.of([names[i] for i in at.tolist()]),
         stored=None if segment.stored is None else segment.table.take(at),
     )
 
