@@ -1,4 +1,4 @@
-"""Indexes of every kind over quantizers of every kind, and the slow twin of a search."""
+"""Indexes of every kind over every quantizer, and the slow twin of a search."""
 
 import functools
 from typing import Any
@@ -46,7 +46,7 @@ def made(
 
 def reconstructions(index: Any, x: Tensor) -> Tensor:
     """What the index keeps of x (n, dim), in double precision, by definition."""
-    quantizer = index.quantizer
+    quantizer: Quantizer = index.quantizer
     if not getattr(index, "residual", False):
         return quantizer.decode(quantizer.encode(x)).double()
     lists = index.lists_of(x)
@@ -56,7 +56,8 @@ def reconstructions(index: Any, x: Tensor) -> Tensor:
         parts = torch.stack(
             [rotations[n].double() @ row for n, row in zip(lists, parts, strict=True)]
         )
-    return parts + index._centroids_of(lists).double()
+    centroids: Tensor = index._centroids_of(lists).double()
+    return parts + centroids
 
 
 def plain_search(

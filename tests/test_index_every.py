@@ -200,7 +200,7 @@ def test_removed_items_are_gone(index: Any, queries: Tensor) -> None:
         found = index.search(queries, 120)
         for row, old in zip(found.ids.tolist(), before.ids.tolist(), strict=True):
             assert row == [i for i in old if i not in gone] + [-1] * 6
-        with pytest.raises(InputError, match="1 of 2 ids are not in the index.* 40;"):
+        with pytest.raises(InputError, match=r"1 of 2 ids are not in the index.* 40;"):
             index.remove([3, 40])
         with pytest.raises(InputError, match="not in the index"):
             index.search(queries, 3, within=[77])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.index.identifiers import GivenIds, Ids, checked_ids, new_ids
+from gradsnap.index.identifiers import GivenIds, Ids, checked_ids, narrow, new_ids
 from gradsnap.index.items import Items
 from gradsnap.index.metadata import Metadata, checked_metadata
 from gradsnap.index.names import Names
@@ -235,7 +235,7 @@ class Index(ABC):
         if isinstance(ids, list):
             segment.names = Names.of(ids)
         elif not np.array_equal(ids, np.arange(ids[0], ids[0] + len(ids))):
-            segment.ids = ids
+            segment.ids = narrow(ids)
         else:
             segment.first = int(ids[0])
 

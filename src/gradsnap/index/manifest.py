@@ -34,7 +34,7 @@ def write_manifest(folder: Path, content: Manifest) -> None:
     content = {"format": FORMAT, "version": VERSION, **content}
     whole = content | {"sha256": _digest(content)}
     with replacing(folder / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(whole, indent=1), encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -1,0 +1,5 @@
+"""Indexes and encoders for other programs: FAISS, Lance and ONNX."""
+
+from gradsnap.export.faiss import from_faiss, to_faiss, write_faiss
+
+__all__ = ["from_faiss", "to_faiss", "write_faiss"]
