@@ -10,11 +10,16 @@ from pathlib import Path
 
 from benchmarks import (
     beam,
+    building,
     candidates,
     composite,
     encoding,
     errors,
     exactness,
+    exhaustive,
+    fast_scan,
+    folders,
+    lists,
     memory,
     report,
     rules,
@@ -32,6 +37,11 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "composite": composite.run,
     "encoding": encoding.run,
     "beam": beam.run,
+    "exhaustive": exhaustive.run,
+    "fast_scan": fast_scan.run,
+    "lists": lists.run,
+    "building": building.run,
+    "folders": folders.run,
     "rules": rules.run,
 }
 """Every benchmark by its name, in the order they run."""
