@@ -17,6 +17,7 @@ from gradsnap.quantizers import ProductQuantizer
 
 DIM = 192
 CENTRES = 5_000
+NOISE = 0.4
 QUERIES = 128
 CHUNK = 100_000
 
@@ -44,7 +45,9 @@ def realistic(rows: int, seed: int) -> Tensor:
     """Made-up embeddings (rows, 192): clusters, with variance that falls off.
 
     Centres and spectrum do not depend on the seed. A direction i has a share of the
-    variance that falls as 1 / i, of the centres and of what is around them.
+    variance that falls as 1 / i, of the centres and of what is around them. The noise
+    is chosen so that lists help as little as on AlexNet's embeddings of CIFAR-10: of
+    55,000 vectors in 512 lists, recall .95 takes 5.3 % of the lists there, 5.9 % here.
     """
     fixed = torch.Generator().manual_seed(0)
     spectrum = torch.arange(1, DIM + 1).rsqrt()
@@ -55,7 +58,7 @@ def realistic(rows: int, seed: int) -> Tensor:
     for part in x.split(CHUNK):
         chosen = torch.randint(CENTRES, (len(part),), generator=generator)
         noise = torch.randn(len(part), DIM, generator=generator) * spectrum
-        part.copy_((centres[chosen] + 0.7 * noise) @ turn)
+        part.copy_((centres[chosen] + NOISE * noise) @ turn)
     return x
 
 

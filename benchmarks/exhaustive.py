@@ -71,8 +71,8 @@ def _row(
     return noted(
         row,
         f"{1e3 * per_query / rate:.3f} ns a code and query; distances "
-        f"{'equal' if equal else 'DIFFER'}; reading all codes once ({gigabytes:.1f} GB/s)"
-        f" takes {best['memory'] / best['ours']:.1%} of the time of the search",
+        f"{'equal' if equal else 'DIFFER'}; reading all codes once "
+        f"({gigabytes:.1f} GB/s) takes {best['memory'] / best['ours']:.1%} of the time",
     )
 
 

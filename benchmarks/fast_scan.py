@@ -57,8 +57,9 @@ def _ranking(setting: Setting) -> Row:
         sum(_trained_map(setting, *layout, seed) for seed in seeds) / len(seeds)
         for layout in ((8, 16), (4, 256))
     )
-    what = f"MAP of digits, network and codebooks trained for 8 x 16 / 4 x 256, {len(seeds)} seeds"
-    return Row(what, narrow, wide, "", narrow / wide, note="32 bits each; no bar")
+    what = "MAP of digits, network and codebooks trained for 8 x 16 / 4 x 256"
+    note = f"32 bits each, mean of {len(seeds)} seeds, one learning rate for both"
+    return Row(what, narrow, wide, "", narrow / wide, note=note)
 
 
 @functools.cache

@@ -27,7 +27,7 @@ def run(setting: Setting) -> Iterator[Row]:
     for index in _indexes(setting):
         name = type(index).__name__
         say(f"lists: {name}, {index.num_lists:,} lists …")
-        index.fit(x[:100_000])
+        index.fit(x[:131_072])
         index.add_codes(codes, index.lists_of(x))
         tuning = index.tune(queries, truth, TARGET)
         reached = next(t.recall for t in tuning.curve if t.probes == tuning.probes)
@@ -44,7 +44,7 @@ def run(setting: Setting) -> Iterator[Row]:
 
 def _indexes(setting: Setting) -> list[Any]:
     quantizer = databases.fitted(8, 256)
-    lists, words = (64, 8) if setting.quick else (2048, 64)
+    lists, words = (64, 8) if setting.quick else (2048, 128)
     return [
         InvertedIndex(quantizer, num_lists=lists),
         MultiIndex(quantizer, codewords=words),

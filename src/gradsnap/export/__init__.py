@@ -1,5 +1,6 @@
 """Indexes and encoders for other programs: FAISS, Lance and ONNX."""
 
 from gradsnap.export.faiss import from_faiss, to_faiss, write_faiss
+from gradsnap.export.onnx import write_onnx
 
-__all__ = ["from_faiss", "to_faiss", "write_faiss"]
+__all__ = ["from_faiss", "to_faiss", "write_faiss", "write_onnx"]

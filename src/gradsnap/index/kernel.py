@@ -19,6 +19,9 @@ Function = TypeVar("Function")
 BLOCK = 64
 """Codes added up before they are compared with the worst results."""
 
+LONG_BLOCK = 256
+"""The same for a query alone."""
+
 
 def compiled(function: Function) -> Function:
     """Machine code for the function, cached on disk, run without Python's lock."""
@@ -158,6 +161,51 @@ def scan_group(
 
 
 @compiled
+def _first_sums(sums: Array, codes: Array, table: Array, start: int) -> int:
+    """Sums (e,) of the first codebooks, four or one; says of how many."""
+    first = table[0]
+    if codes.shape[1] < 4:
+        for i in range(sums.shape[0]):
+            sums[i] = first[codes[start + i, 0]]
+        return 1
+    second, third, fourth = table[1], table[2], table[3]
+    for i in range(sums.shape[0]):
+        at = start + i
+        two = first[codes[at, 0]] + second[codes[at, 1]]
+        sums[i] = (two + third[codes[at, 2]]) + fourth[codes[at, 3]]
+    return 4
+
+
+@compiled
+def _four_more(sums: Array, codes: Array, table: Array, m: int, start: int) -> None:
+    """Adds the entries of codebooks m to m + 3, in their order, to sums (e,)."""
+    first, second, third, fourth = table[m], table[m + 1], table[m + 2], table[m + 3]
+    for i in range(sums.shape[0]):
+        at = start + i
+        two = (sums[i] + first[codes[at, m]]) + second[codes[at, m + 1]]
+        sums[i] = (two + third[codes[at, m + 2]]) + fourth[codes[at, m + 3]]
+
+
+@compiled
+def _sum_block(
+    sums: Array, codes: Array, bias: Array, table: Array, start: int
+) -> None:
+    """Sums (e,) of the entries of codes start…start + e, for one query."""
+    num_codebooks = codes.shape[1]
+    done = _first_sums(sums, codes, table, start)
+    while done + 4 <= num_codebooks:
+        _four_more(sums, codes, table, done, start)
+        done += 4
+    for m in range(done, num_codebooks):
+        last = table[m]
+        for i in range(sums.shape[0]):
+            sums[i] += last[codes[start + i, m]]
+    if bias.size:
+        for i in range(sums.shape[0]):
+            sums[i] += bias[start + i]
+
+
+@compiled
 def _scan_range(
     columns: tuple[Any, ...],
     alive: Array,
@@ -166,17 +214,16 @@ def _scan_range(
     heap: tuple[Array, Array, Array],
 ) -> None:
     """Scans positions start…stop for one query with its table (M, K)."""
-    codes, bias = columns[0], columns[1]
-    for i in range(span[0], span[1]):
-        if alive.size and not alive[i]:
-            continue
-        total = table[0, codes[i, 0]]
-        for m in range(1, codes.shape[1]):
-            total += table[m, codes[i, m]]
-        if bias.size:
-            total += bias[i]
-        if total <= heap[0][0]:
-            _offer(heap, columns, total, i)
+    worst = heap[0][0]
+    buffer = np.empty(LONG_BLOCK, np.float32)
+    for start in range(span[0], span[1], LONG_BLOCK):
+        count = min(LONG_BLOCK, span[1] - start)
+        sums = buffer[:count]
+        _sum_block(sums, columns[0], columns[1], table, start)
+        for i in range(count):
+            if sums[i] <= worst and (alive.size == 0 or alive[start + i]):
+                _offer(heap, columns, sums[i], start + i)
+                worst = heap[0][0]
 
 
 @compiled
