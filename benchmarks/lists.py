@@ -1,6 +1,7 @@
 """IVFADC and the multi-index at recall .95 of the exhaustive scan, 1 M vectors."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -18,28 +19,33 @@ BAR = Bar("≥", 10.0)
 
 def run(setting: Setting) -> Iterator[Row]:
     """Plain codes of 64 bits, so that all three rank the same reconstructions."""
-    x, quantizer = databases.database(setting), databases.fitted(8, 256)
-    codes = quantizer.encode(x)
-    whole = ExhaustiveIndex(quantizer).add_codes(codes)
-    peer = databases.faiss_pq(quantizer, codes)
-    queries = databases.queries()
-    truth = whole.search(queries, K).ids
-    for index in _indexes(setting):
-        name = type(index).__name__
-        say(f"lists: {name}, {index.num_lists:,} lists …")
-        index.fit(x[:131_072])
-        index.add_codes(codes, index.lists_of(x))
-        tuning = index.tune(queries, truth, TARGET)
-        reached = next(t.recall for t in tuning.curve if t.probes == tuning.probes)
-        note = f"{tuning.probes} of {index.num_lists:,} lists, recall {reached:.3f}"
-        for used in (1, 2):
-            for batch in (1, len(queries)):
-                what = f"{name}, {batch} queries, {used} threads"
-                with threads(used):
-                    for row in _rows(
-                        setting, what, (index, whole, peer), queries[:batch]
-                    ):
-                        yield noted(row, note)
+    for name, clusters in databases.CLUSTERS.items():
+        x = databases.database(setting, clusters)
+        queries = databases.queries(clusters)
+        quantizer = databases.fitted(8, 256)
+        codes = quantizer.encode(x)
+        whole = ExhaustiveIndex(quantizer).add_codes(codes)
+        peer = databases.faiss_pq(quantizer, codes)
+        truth = whole.search(queries, K).ids
+        for index in _indexes(setting):
+            say(f"lists: {type(index).__name__}, {index.num_lists:,} lists, {name} …")
+            index.fit(x[:131_072])
+            index.add_codes(codes, index.lists_of(x))
+            tuning = index.tune(queries, truth, TARGET)
+            reached = next(t.recall for t in tuning.curve if t.probes == tuning.probes)
+            note = f"{tuning.probes} of {index.num_lists:,} lists, recall {reached:.3f}"
+            for row in _timed(setting, (index, whole, peer), queries):
+                yield noted(replace(row, what=f"{row.what}, {name}"), note)
+
+
+def _timed(
+    setting: Setting, indexes: tuple[Any, Any, Any], queries: Tensor
+) -> Iterator[Row]:
+    for used in (1, 2):
+        for batch in (1, len(queries)):
+            what = f"{type(indexes[0]).__name__}, {batch} queries, {used} threads"
+            with threads(used):
+                yield from _rows(setting, what, indexes, queries[:batch])
 
 
 def _indexes(setting: Setting) -> list[Any]:
