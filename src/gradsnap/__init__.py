@@ -2,6 +2,7 @@
 
 from gradsnap import (
     data,
+    export,
     index,
     losses,
     networks,
@@ -88,6 +89,7 @@ __all__ = [
     "TripletLoss",
     "build_network",
     "data",
+    "export",
     "index",
     "load_index",
     "load_quantizer",
