@@ -74,6 +74,24 @@ def plain_search(
     return found
 
 
+def table_search(
+    index: Any, queries: Tensor, x: Tensor, ids: list[Any], k: int
+) -> list[list[tuple[float, Any]]]:
+    """The same by ``quantizer.distances``, list by list."""
+    quantizer: Quantizer = index.quantizer
+    whole = torch.empty(len(queries), len(x), dtype=torch.float64)
+    if not getattr(index, "residual", False):
+        whole[:] = quantizer.distances(queries, quantizer.encode(x))
+    else:
+        lists = index.lists_of(x)
+        codes = quantizer.encode(index._left(x, lists))
+        for number in lists.unique():
+            asked = index._left(queries, number.expand(len(queries)))
+            here = lists == number
+            whole[:, here] = quantizer.distances(asked, codes[here]).double()
+    return [sorted(zip(row.tolist(), ids, strict=True))[:k] for row in whole]
+
+
 def assert_same_search(
     result: Any, expected: list[list[tuple[float, Any]]], slack: float
 ) -> None:

@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -48,8 +47,8 @@ class Index(ABC):
 
     ``add`` gives the items ids, whole numbers or strings, ``search`` returns them.
     Distances are added up in float32, in the order of the codebooks; equal distances
-    are ordered by id (strings: by when they were added), so results never depend on
-    threads, on segments or on which engine scans.
+    are ordered by id (strings: by when they were added), so results do not depend on
+    how items were added or on which engine scans.
 
     Args:
         coder: what makes tables of queries.
@@ -287,27 +286,3 @@ class Index(ABC):
         if self.items.named:
             return SearchResult(self.items.strings(best.places), distances)
         return SearchResult(ids, distances)
-
-
-def float_tables(coder: Coder, queries: Any) -> Tensor:
-    """Tables (q, M, K) in float32 whose sums are distances: offsets are in them."""
-    entries, offsets = coder.tables(queries)
-    entries = entries.float().cpu()
-    shift = offsets.float().cpu()
-    if bool(shift.any()):
-        entries = entries.clone()
-        entries[:, 0] += shift[:, None]
-    return entries.contiguous()
-
-
-def require_same_dim(dim: int, refiner: Refiner | None) -> None:
-    """Refuses a refiner of other vectors."""
-    if refiner is not None and refiner.dim != dim:
-        raise InputError(
-            f"the refiner takes vectors of length {refiner.dim}, the quantizer of {dim}"
-        )
-
-
-def none_allowed() -> Array:
-    """An empty mask: every item counts."""
-    return torch.empty(0, dtype=torch.bool).numpy()

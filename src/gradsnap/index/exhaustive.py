@@ -6,14 +6,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.index.base import Index, float_tables, require_same_dim
+from gradsnap.index.base import Index
 from gradsnap.index.fastscan import FastScan
 from gradsnap.index.identifiers import GivenIds
 from gradsnap.index.metadata import Metadata
-from gradsnap.index.rerank import Refiner
+from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.results import Best
 from gradsnap.index.scanning import scan_all
 from gradsnap.index.segments import runs
+from gradsnap.index.tables import float_tables
 from gradsnap.quantizers import Quantizer
 from gradsnap.quantizers.checks import checked_codes, checked_rows
 
@@ -101,7 +102,7 @@ class ExhaustiveIndex(Index):
         return checked_rows(vectors, self.quantizer.dim, self.quantizer.dtype)
 
     def _scan(self, queries: Tensor, best: Best, allowed: list[Array] | None) -> None:
-        entries = float_tables(self.quantizer, queries)
+        entries = float_tables(self.items, queries)
         if allowed is None and self._fast is not None:
             self._fast.scan(queries, entries, best)
             return

@@ -7,7 +7,9 @@ k-th result, the result is proven to be that of a plain scan. Where it is not, m
 candidates are taken, and in the end the plain scan.
 """
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import faiss
@@ -68,7 +70,10 @@ class FastScan:
             entries: their tables, float32 (q, M, 16).
             best: heaps, changed in place.
         """
-        faiss.omp_set_num_threads(torch.get_num_threads())
+        with _threads():
+            self._scan(queries, entries, best)
+
+    def _scan(self, queries: Tensor, entries: Tensor, best: Best) -> None:
         base = 0
         for number, segment in enumerate(self.items.segments):
             if len(segment) < LEAST_CODES:
@@ -168,6 +173,17 @@ class _Candidates:
         rounding = spans.amax(dim=1) * (spans.shape[1] / 2 / 255)
         scale = self.entries.abs().amax(dim=2).sum(dim=1)
         return np.asarray((rounding + MARGIN * scale).numpy())
+
+
+@contextlib.contextmanager
+def _threads() -> Iterator[None]:
+    """FAISS uses as many threads as torch, for a while."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def _plain_columns(segment: Segment, base: int) -> Columns:

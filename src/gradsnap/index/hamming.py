@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.index.base import Index, float_tables
+from gradsnap.index.base import Index
 from gradsnap.index.identifiers import GivenIds
 from gradsnap.index.metadata import Metadata
 from gradsnap.index.results import Best
 from gradsnap.index.scanning import scan_all
 from gradsnap.index.segments import runs
+from gradsnap.index.tables import float_tables
 from gradsnap.quantizers.base import Tables
 
 Array = NDArray[Any]
@@ -128,7 +129,7 @@ class HammingIndex(Index):
         return vectors.detach().cpu()
 
     def _scan(self, queries: Tensor, best: Best, allowed: list[Array] | None) -> None:
-        entries = float_tables(self.coder, queries)
+        entries = float_tables(self.items, queries)
         for number, columns in enumerate(self.items.columns()):
             segment = self.items.segments[number]
             ranges = segment.ranges if allowed is None else runs(allowed[number])

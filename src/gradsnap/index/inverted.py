@@ -108,6 +108,5 @@ class InvertedIndex(ListedIndex):
 
     def _require_centroids(self) -> Tensor:
         if self.centroids is None:
-            self._checked(None)
-            raise AssertionError
+            raise self._not_fitted()
         return self.centroids

@@ -1,5 +1,6 @@
 """All items of an index: its segments, how they are found by id and read by a scan."""
 
+import functools
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,8 @@ class Items:
         if segment.ids is not None:
             last = int(segment.ids.max())
         self.next_id = max(self.next_id, last + 1)
+        if not self.segments:
+            self.__dict__.pop("constant", None)  # codebooks may have been fitted since
         self.segments.append(segment)
         while len(self.segments) > 1 and self._last_two_should_merge():
             self.segments[-2:] = [merged(self.segments[-2:])]
@@ -130,8 +133,8 @@ class Items:
         return self._decoded[segment]
 
     def _bias(self, codes: Array) -> Array:
-        """Cross terms (n,); empty where they are zero for all codes."""
-        if not self._has_cross_terms():
+        """Cross terms (n,); empty where they are the same for all codes."""
+        if self.constant is not None:
             return EMPTY_BIAS
         parts = [
             self.coder.cross_terms(torch.from_numpy(part.astype(np.int64)))
@@ -139,12 +142,14 @@ class Items:
         ]
         return np.concatenate([part.float().cpu().numpy() for part in parts])
 
-    def _has_cross_terms(self) -> bool:
-        """Whether they differ from zero, by a look at some codes."""
+    @functools.cached_property
+    def constant(self) -> float | None:
+        """The cross term all codes have, by a look at some; None where they differ."""
         generator = torch.Generator().manual_seed(0)
         shape = (64, self.coder.num_codebooks)
         drawn = torch.randint(self.coder.codebook_size, shape, generator=generator)
-        return bool(self.coder.cross_terms(drawn).any())
+        terms = self.coder.cross_terms(drawn)
+        return float(terms[0]) if bool((terms == terms[0]).all()) else None
 
     def fine_rows(self, places: Array, row_bytes: int) -> Array:
         """What re-ranking needs at places (q, r): uint8 (q, r, row_bytes)."""

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.errors import InputError, NotFittedError
-from gradsnap.index.base import Index, float_tables, none_allowed, require_same_dim
+from gradsnap.index.base import Index
 from gradsnap.index.exhaustive import refuse_codes_alone
 from gradsnap.index.identifiers import GivenIds
 from gradsnap.index.metadata import Metadata
-from gradsnap.index.rerank import Refiner
+from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.results import Best
 from gradsnap.index.scanning import scan_own
 from gradsnap.index.segments import Segment
+from gradsnap.index.tables import float_tables
 from gradsnap.index.tuning import Tuning, tuned
 from gradsnap.quantizers import Quantizer
 from gradsnap.quantizers.checks import checked_codes, checked_rows
@@ -160,12 +161,15 @@ class ListedIndex(Index):
 
     def _checked(self, vectors: Any) -> Tensor:
         if not self.fitted:
-            raise NotFittedError(
-                f"this {type(self).__name__} has no centroids yet: call "
-                "fit(embeddings), or give it centroids"
-            )
+            raise self._not_fitted()
         self.quantizer._require_fitted()
         return checked_rows(vectors, self.quantizer.dim, self.quantizer.dtype)
+
+    def _not_fitted(self) -> NotFittedError:
+        return NotFittedError(
+            f"this {type(self).__name__} has no centroids yet: call fit(embeddings), "
+            "or give it centroids"
+        )
 
     def _tables_per_query(self) -> int:
         return min(self.probes, self.num_lists) if self.residual else 1
@@ -179,7 +183,7 @@ class ListedIndex(Index):
         if self.residual:
             coded = self._left(queries.repeat_interleave(count, 0), lists.flatten())
             tables = np.arange(lists.numel()).reshape(lists.shape)
-        entries = float_tables(self.quantizer, coded)
+        entries = float_tables(self.items, coded)
         numbers = lists.cpu().numpy()
         for at, columns in enumerate(self.items.columns()):
             segment = self.items.segments[at]
@@ -199,4 +203,4 @@ def _mask(segment: Segment, allowed: Array | None) -> Array:
         mask = np.ones(len(segment), dtype=bool)
         mask[segment.removed] = False
         return mask
-    return none_allowed()
+    return np.empty(0, dtype=bool)

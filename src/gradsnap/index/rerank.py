@@ -89,3 +89,11 @@ class LongerCode:
         cross = own.cross_terms(torch.from_numpy(flat.astype(np.int64)))
         total = sums_of(codes, entries) + cross.view(shape[:2]) + offsets[:, None]
         return total.clamp_min_(0).float()
+
+
+def require_same_dim(dim: int, refiner: Refiner | None) -> None:
+    """Refuses a refiner of other vectors."""
+    if refiner is not None and refiner.dim != dim:
+        raise InputError(
+            f"the refiner takes vectors of length {refiner.dim}, the quantizer of {dim}"
+        )
