@@ -1,0 +1,41 @@
+"""Indexes: items found by their codes."""
+
+from typing import Any
+
+from gradsnap.index.base import Index
+from gradsnap.index.exhaustive import ExhaustiveIndex
+from gradsnap.index.hamming import HammingIndex, packed_bits
+from gradsnap.index.inverted import InvertedIndex
+from gradsnap.index.local import LocallyOptimizedIndex
+from gradsnap.index.multi import MultiIndex
+from gradsnap.index.opening import load_index
+from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
+from gradsnap.index.results import SearchResult
+from gradsnap.index.tuning import Trial, Tuning
+
+INDEXES: dict[str, Any] = {
+    "exhaustive": ExhaustiveIndex,
+    "inverted": InvertedIndex,
+    "multi": MultiIndex,
+    "local": LocallyOptimizedIndex,
+    "hamming": HammingIndex,
+}
+"""Every index by its short name, the name its manifest holds."""
+
+__all__ = [
+    "INDEXES",
+    "ExhaustiveIndex",
+    "HalfPrecision",
+    "HammingIndex",
+    "Index",
+    "InvertedIndex",
+    "LocallyOptimizedIndex",
+    "LongerCode",
+    "MultiIndex",
+    "Refiner",
+    "SearchResult",
+    "Trial",
+    "Tuning",
+    "load_index",
+    "packed_bits",
+]

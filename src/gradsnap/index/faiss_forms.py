@@ -1,0 +1,66 @@
+"""Product quantizers in the form FAISS wants: a rotation and equal blocks."""
+
+from typing import Any, NamedTuple
+
+import faiss
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from gradsnap.quantizers import (
+    OptimizedProductQuantizer,
+    ProductQuantizer,
+    Quantizer,
+)
+
+Array = NDArray[Any]
+
+
+class ProductForm(NamedTuple):
+    """A product quantizer on vectors that were multiplied by ``matrix``."""
+
+    matrix: Tensor | None
+    """(dim, M · width): rotates and pads; None where neither is needed."""
+    codebooks: Tensor
+    """(M, K, width), float32."""
+
+    @classmethod
+    def of(cls, quantizer: Quantizer) -> "ProductForm | None":
+        """The form of a PQ or OPQ; None for other quantizers."""
+        rotation: Tensor | None = None
+        inner = quantizer
+        if isinstance(quantizer, OptimizedProductQuantizer):
+            rotation, inner = quantizer.rotation.float().cpu(), quantizer.inner
+        if not isinstance(inner, ProductQuantizer):
+            return None
+        return cls(padded_rotation(inner, rotation), inner.codebooks.float().cpu())
+
+    def turned(self, x: Tensor) -> Array:
+        """X (n, dim) as the blocks see it, float32 (n, M · width)."""
+        x = x.detach().float().cpu()
+        turned = x if self.matrix is None else x @ self.matrix
+        return np.ascontiguousarray(turned.numpy())
+
+    def faiss_quantizer(self) -> Any:
+        """A FAISS product quantizer with these codebooks."""
+        num_codebooks, size, width = self.codebooks.shape
+        made = faiss.ProductQuantizer(
+            num_codebooks * width, num_codebooks, size.bit_length() - 1
+        )
+        values = np.ascontiguousarray(self.codebooks.numpy()).ravel()
+        faiss.copy_array_to_vector(values, made.centroids)
+        return made
+
+
+def padded_rotation(
+    quantizer: ProductQuantizer, rotation: Tensor | None
+) -> Tensor | None:
+    """The rotation followed by zero-padding of short blocks, (dim, M · width)."""
+    if quantizer.dim % quantizer.num_codebooks == 0:
+        return rotation
+    start = torch.eye(quantizer.dim) if rotation is None else rotation
+    parts = start.tensor_split(quantizer.num_codebooks, dim=1)
+    wide = [functional.pad(p, (0, quantizer.width - p.shape[1])) for p in parts]
+    return torch.cat(wide, dim=1)

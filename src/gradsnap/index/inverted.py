@@ -1,0 +1,112 @@
+"""The inverted file: lists around k-means centroids (IVFADC)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradsnap.errors import InputError
+from gradsnap.index.lists import ListedIndex
+from gradsnap.index.rerank import Refiner
+from gradsnap.quantizers import Quantizer
+from gradsnap.quantizers.checks import checked_rows
+from gradsnap.quantizers.kmeans import assign, kmeans
+
+ROWS_PER_LIST = 64
+"""Centroids are learned from at most so many rows a list."""
+
+
+class InvertedIndex(ListedIndex):
+    """IVFADC (Jégou et al. 2011): each item is in the list of its nearest centroid.
+
+    Args:
+        quantizer: of vectors, or of residuals; fitted, or fitted by ``fit``.
+        num_lists: how many centroids ``fit`` learns.
+        centroids: your own, (num_lists, dim); nothing is learned then.
+        residual: whether codes are of residuals or of the vectors themselves.
+        probes: lists a query looks into.
+        refiner: ``HalfPrecision`` or ``LongerCode``; None for no re-ranking.
+        seed: of k-means.
+
+    Example:
+        >>> import gradsnap as gs
+        >>> x = torch.randn(500, 8, generator=torch.Generator().manual_seed(0))
+        >>> quantizer = gs.ProductQuantizer(dim=8, num_codebooks=4, codebook_size=16)
+        >>> index = gs.InvertedIndex(quantizer, num_lists=10, residual=True).fit(x)
+        >>> ids, distances = index.add(x).search(x[:2], k=3)
+    """
+
+    kind = "inverted"
+
+    def __init__(
+        self,
+        quantizer: Quantizer,
+        *,
+        num_lists: int | None = None,
+        centroids: Tensor | None = None,
+        residual: bool = False,
+        probes: int = 8,
+        refiner: Refiner | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(quantizer, residual=residual, probes=probes, refiner=refiner)
+        self.seed = seed
+        self.centroids: Tensor | None = None
+        if centroids is not None:
+            self.centroids = checked_rows(centroids, quantizer.dim, quantizer.dtype)
+            num_lists = len(centroids)
+        if num_lists is None or num_lists < 1:
+            raise InputError(
+                f"num_lists must be at least 1, or centroids be given; got {num_lists}"
+            )
+        self.num_lists = num_lists
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there are centroids."""
+        return self.centroids is not None
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's plain arguments."""
+        return {
+            "num_lists": self.num_lists,
+            "residual": self.residual,
+            "probes": self.probes,
+            "seed": self.seed,
+        }
+
+    def state(self) -> dict[str, Tensor]:
+        """The centroids."""
+        return {} if self.centroids is None else {"centroids": self.centroids}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Takes back what ``state`` gave."""
+        self.centroids = checked_rows(
+            state["centroids"], self.quantizer.dim, self.quantizer.dtype
+        )
+
+    def _fit_lists(self, x: Tensor) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        most = ROWS_PER_LIST * self.num_lists
+        if len(x) > most:
+            x = x[torch.randperm(len(x), generator=generator)[:most].to(x.device)]
+        if len(x) == 0:
+            raise InputError("fit needs at least one row; got none")
+        found, _ = kmeans(x[None], self.num_lists, generator=generator, iterations=10)
+        self.centroids = found[0]
+
+    def _nearest_lists(self, x: Tensor, count: int) -> Tensor:
+        centroids = self._require_centroids()
+        if count == 1:
+            return assign(x[None], centroids[None])[0][:, None]
+        half_norms = centroids.square().sum(dim=1) / 2
+        scores = torch.addmm(half_norms, x, centroids.T, alpha=-1)
+        return scores.topk(count, dim=1, largest=False).indices
+
+    def _centroids_of(self, lists: Tensor) -> Tensor:
+        return self._require_centroids()[lists]
+
+    def _require_centroids(self) -> Tensor:
+        if self.centroids is None:
+            raise self._not_fitted()
+        return self.centroids

@@ -1,0 +1,181 @@
+"""All items of an index: its segments, how they are found by id and read by a scan."""
+
+import functools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gradsnap.errors import InputError
+from gradsnap.index.identifiers import Ids
+from gradsnap.index.packing import unpack
+from gradsnap.index.scanning import Columns
+from gradsnap.index.segments import Segment, merged
+
+Array = NDArray[Any]
+
+CROSS_ROWS = 65_536
+"""Codes whose cross terms are computed at once."""
+
+EMPTY_BIAS = np.empty(0, dtype=np.float32)
+
+
+class Items:
+    """Segments in the order they were added.
+
+    Segments in memory are merged when a later one has grown as large, so that there
+    are few of them; segments of files are merged by ``compact`` only.
+
+    Args:
+        coder: whose codes these are.
+    """
+
+    def __init__(self, coder: Any) -> None:
+        self.coder = coder
+        self.segments: list[Segment] = []
+        self.next_id = 0
+        self._decoded: weakref.WeakKeyDictionary[Segment, tuple[Array, Array]]
+        self._decoded = weakref.WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return sum(segment.live for segment in self.segments)
+
+    @property
+    def named(self) -> bool | None:
+        """Whether ids are strings; None while there is no item."""
+        if not self.segments:
+            return None
+        return self.segments[0].names is not None
+
+    def append(self, segment: Segment) -> None:
+        """Takes in a segment."""
+        last = segment.first + len(segment) - 1
+        if segment.ids is not None:
+            last = int(segment.ids.max())
+        self.next_id = max(self.next_id, last + 1)
+        if not self.segments:
+            self.__dict__.pop("constant", None)  # codebooks may have been fitted since
+        self.segments.append(segment)
+        while len(self.segments) > 1 and self._last_two_should_merge():
+            self.segments[-2:] = [merged(self.segments[-2:])]
+
+    def _last_two_should_merge(self) -> bool:
+        before, last = self.segments[-2:]
+        in_memory = before.name is None and last.name is None
+        return in_memory and len(before) <= 2 * len(last)
+
+    def compact(self) -> None:
+        """Puts all items that count into one segment."""
+        tidy = len(self.segments) == 1 and len(self.segments[0].removed) == 0
+        if self.segments and not tidy:
+            whole = merged(self.segments)
+            self.segments = [whole] if len(whole) else []
+
+    def find(self, ids: Ids) -> list[tuple[Array, Array]]:
+        """For each segment the positions of ids, and which of the ids they are.
+
+        Raises:
+            InputError: an id is not in the index.
+        """
+        found, rest = [], np.arange(len(ids))
+        for segment in self.segments:
+            asked = [ids[i] for i in rest] if isinstance(ids, list) else ids[rest]
+            at = segment.find(asked)
+            found.append((at[at >= 0], rest[at >= 0]))
+            rest = rest[at < 0]
+        if len(rest):
+            kind = "strings" if self.named else "whole numbers"
+            raise InputError(
+                f"{len(rest)} of {len(ids)} ids are not in the index, the first is "
+                f"{_shown(ids, rest)}; the index holds {len(self)} "
+                f"items, their ids are {kind}"
+            )
+        return found
+
+    def refuse_known(self, ids: Ids) -> None:
+        """Raises an InputError if one of the ids is in the index."""
+        for segment in self.segments:
+            known = np.flatnonzero(segment.find(ids) >= 0)
+            if len(known):
+                raise InputError(
+                    f"{len(known)} of {len(ids)} ids are in the index already, the "
+                    f"first is {_shown(ids, known)}; remove them first"
+                )
+
+    def columns(self) -> Iterator[Columns]:
+        """What a scan reads, segment by segment."""
+        base = 0
+        nothing32 = np.empty(0, dtype=np.uint32)
+        nothing64 = np.empty(0, dtype=np.int64)
+        for segment in self.segments:
+            codes, bias = self._scannable(segment)
+            ids = segment.ids
+            short = ids is not None and ids.dtype == np.uint32
+            yield Columns(
+                codes,
+                bias,
+                np.asarray(ids) if short else nothing32,
+                nothing64 if ids is None or short else np.asarray(ids),
+                segment.first,
+                base,
+            )
+            base += len(segment)
+
+    def _scannable(self, segment: Segment) -> tuple[Array, Array]:
+        """Unpacked codes (n, M) and what is added to their sums; made once."""
+        if segment not in self._decoded:
+            coder = self.coder
+            codes = unpack(segment.codes, coder.num_codebooks, coder.codebook_size)
+            self._decoded[segment] = codes, self._bias(codes)
+        return self._decoded[segment]
+
+    def _bias(self, codes: Array) -> Array:
+        """Cross terms (n,); empty where they are the same for all codes."""
+        if self.constant is not None:
+            return EMPTY_BIAS
+        parts = [
+            self.coder.cross_terms(torch.from_numpy(part.astype(np.int64)))
+            for part in np.array_split(codes, -(-len(codes) // CROSS_ROWS) or 1)
+        ]
+        return np.concatenate([part.float().cpu().numpy() for part in parts])
+
+    @functools.cached_property
+    def constant(self) -> float | None:
+        """The cross term all codes have, by a look at some; None where they differ."""
+        generator = torch.Generator().manual_seed(0)
+        shape = (64, self.coder.num_codebooks)
+        drawn = torch.randint(self.coder.codebook_size, shape, generator=generator)
+        terms = self.coder.cross_terms(drawn)
+        return float(terms[0]) if bool((terms == terms[0]).all()) else None
+
+    def fine_rows(self, places: Array, row_bytes: int) -> Array:
+        """What re-ranking needs at places (q, r): uint8 (q, r, row_bytes)."""
+        rows = np.zeros((*places.shape, row_bytes), dtype=np.uint8)
+        for inside, at, segment in self._by_segment(places):
+            rows[inside] = segment.fine[at]  # type: ignore[index]
+        return rows
+
+    def strings(self, places: Array) -> list[list[str | None]]:
+        """String ids at places (q, k), None where there is no item."""
+        found = np.full(places.shape, None, dtype=object)
+        for inside, at, segment in self._by_segment(places):
+            found[inside] = [segment.names[i] for i in at.tolist()]  # type: ignore[index]
+        rows: list[list[str | None]] = found.tolist()
+        return rows
+
+    def _by_segment(self, places: Array) -> Iterator[tuple[Array, Array, Segment]]:
+        """For each segment: which places are in it, their positions, the segment."""
+        base = 0
+        for segment in self.segments:
+            inside = (places >= base) & (places < base + len(segment))
+            yield inside, places[inside] - base, segment
+            base += len(segment)
+
+
+def _shown(ids: Ids, which: Array) -> str:
+    """The first of some ids, as the user wrote it."""
+    value = ids[int(which[0])]
+    return repr(value if isinstance(value, str) else int(value))

@@ -1,0 +1,35 @@
+"""One writer at a time: the second is told, readers need no lock."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from gradsnap.errors import InputError
+
+LOCK = "writer.lock"
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock; the system lets go of it if the process dies.
+
+    Raises:
+        InputError: another process, or another thread, is writing.
+    """
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"cannot write {folder}: another writer is at it; try again when it is "
+                "done, and nothing is lost"
+            ) from error
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,190 @@
+"""A segment: items that were added together, column by column."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsnap.index.identifiers import narrow
+from gradsnap.index.metadata import StoredTable, joined
+from gradsnap.index.names import Names
+
+Array = NDArray[Any]
+
+
+def _nothing() -> Array:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(eq=False)
+class Segment:
+    """Items by position; in memory, or mapped from files.
+
+    Nothing but ``removed`` ever changes: removing marks positions, and ``merged``
+    leaves them out.
+    """
+
+    codes: Array
+    """Packed codes, uint8 (n, bytes)."""
+    ids: Array | None = None
+    """uint32 or int64 (n,); None where they count up from ``first``."""
+    first: int = 0
+    """The id of position 0 where ids are implicit."""
+    bounds: Array | None = None
+    """Where each list begins, int64 (lists + 1,); None without lists."""
+    fine: Array | None = None
+    """What re-ranking needs, uint8 (n, bytes)."""
+    names: Names | None = None
+    """String ids; ``ids`` are then the order in which they were added."""
+    stored: Any = None
+    """Metadata columns: a pyarrow table, or a ``StoredTable``."""
+    removed: Array = field(default_factory=_nothing)
+    """Positions that no longer count, int64, ascending."""
+    name: str | None = None
+    """What its files are called; None until saved."""
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def live(self) -> int:
+        """How many items count."""
+        return len(self) - len(self.removed)
+
+    @property
+    def table(self) -> Any:
+        """Metadata columns, a pyarrow table, or None."""
+        return (
+            self.stored.table if isinstance(self.stored, StoredTable) else self.stored
+        )
+
+    @functools.cached_property
+    def _ordered(self) -> tuple[Array, Array]:
+        """Explicit ids ascending, and where they stand."""
+        order = np.argsort(self.ids, kind="stable")  # type: ignore[arg-type]
+        return self.all_ids()[order], order
+
+    def all_ids(self) -> Array:
+        """The id of every position, int64 (n,)."""
+        if self.ids is None:
+            return np.arange(self.first, self.first + len(self), dtype=np.int64)
+        return np.asarray(self.ids).astype(np.int64)
+
+    def find(self, ids: Array | list[str]) -> Array:
+        """Positions of ids, -1 where they are not here or no longer count."""
+        if isinstance(ids, list):
+            found = (
+                np.full(len(ids), -1) if self.names is None else self.names.find(ids)
+            )
+        elif self.names is not None or len(self) == 0:
+            found = np.full(len(ids), -1, dtype=np.int64)
+        elif self.ids is None:
+            inside = (ids >= self.first) & (ids < self.first + len(self))
+            found = np.where(inside, ids - self.first, -1)
+        else:
+            values, order = self._ordered
+            at = np.searchsorted(values, ids).clip(max=len(self) - 1)
+            found = np.where(values[at] == ids, order[at], -1)
+        return np.where(_contained(found, self.removed), -1, found)
+
+    def remove(self, positions: Array) -> None:
+        """Marks positions as removed."""
+        self.removed = np.union1d(self.removed, positions)
+        self.__dict__.pop("ranges", None)
+
+    @functools.cached_property
+    def ranges(self) -> Array:
+        """Runs of positions that count, half-open, (r, 2)."""
+        edges = np.concatenate([[-1], self.removed, [len(self)]])
+        runs = np.stack([edges[:-1] + 1, edges[1:]], axis=1)
+        return np.ascontiguousarray(runs[runs[:, 0] < runs[:, 1]], dtype=np.int64)
+
+    def list_numbers(self) -> Array:
+        """The list of every position, int64 (n,)."""
+        bounds = np.asarray(self.bounds)
+        return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+
+
+def sorted_by_list(segment: Segment, lists: Array, num_lists: int) -> Segment:
+    """The segment's items grouped by lists (n,), in the order they had."""
+    order = np.argsort(lists, kind="stable")
+    counts = np.bincount(lists, minlength=num_lists)
+    names = segment.names
+    return Segment(
+        codes=segment.codes[order],
+        ids=narrow(segment.all_ids()[order]),
+        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        fine=None if segment.fine is None else segment.fine[order],
+        names=None if names is None else Names.of([names[i] for i in order.tolist()]),
+        stored=None if segment.stored is None else segment.table.take(order),
+    )
+
+
+def merged(segments: Sequence[Segment]) -> Segment:
+    """One segment of all items that count."""
+    kept = [_kept(segment) for segment in segments]
+    ids = np.concatenate([s.all_ids() for s in kept])
+    whole = Segment(
+        codes=np.concatenate([s.codes for s in kept]),
+        fine=_joined_fine(kept),
+        names=_joined_names(kept),
+        stored=joined([s.table for s in kept], [len(s) for s in kept]),
+    )
+    whole.first = int(ids[0]) if len(ids) else 0
+    if not np.array_equal(ids, whole.all_ids()):
+        whole.ids = narrow(ids)
+    if kept[0].bounds is None:
+        return whole
+    lists = np.concatenate([s.list_numbers() for s in kept])
+    return sorted_by_list(whole, lists, len(kept[0].bounds) - 1)
+
+
+def runs(positions: Array) -> Array:
+    """Positions as runs, half-open and ascending, (r, 2)."""
+    positions = np.unique(positions)
+    breaks = np.flatnonzero(np.diff(positions) != 1) + 1
+    starts = positions[np.concatenate([[0], breaks])] if len(positions) else positions
+    stops = positions[np.concatenate([breaks - 1, [-1]])] + 1 if len(starts) else starts
+    return np.ascontiguousarray(np.stack([starts, stops], axis=1), dtype=np.int64)
+
+
+def _kept(segment: Segment) -> Segment:
+    """The segment without its removed items."""
+    if len(segment.removed) == 0:
+        return segment
+    keep = np.ones(len(segment), dtype=bool)
+    keep[segment.removed] = False
+    at = np.flatnonzero(keep)
+    bounds = segment.bounds
+    if bounds is not None:
+        bounds = np.concatenate([[0], np.cumsum(keep)])[bounds]
+    names = segment.names
+    return Segment(
+        codes=segment.codes[at],
+        ids=narrow(segment.all_ids()[at]),
+        bounds=bounds,
+        fine=None if segment.fine is None else segment.fine[at],
+        names=None if names is None else Names.of([names[i] for i in at.tolist()]),
+        stored=None if segment.stored is None else segment.table.take(at),
+    )
+
+
+def _joined_fine(segments: Sequence[Segment]) -> Array | None:
+    parts = [s.fine for s in segments if s.fine is not None]
+    return np.concatenate(parts) if parts else None
+
+
+def _joined_names(segments: Sequence[Segment]) -> Names | None:
+    if all(s.names is None for s in segments):
+        return None
+    return Names.of([n for s in segments if s.names for n in s.names.strings()])
+
+
+def _contained(values: Array, ascending: Array) -> Array:
+    if len(ascending) == 0:
+        return np.zeros(len(values), dtype=bool)
+    at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
+    return np.asarray(ascending[at] == values)

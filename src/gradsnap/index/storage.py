@@ -1,0 +1,200 @@
+"""An index in a folder: files that never change, and a manifest that names them.
+
+A save writes new files first and the manifest last, by a rename: whoever opens the
+folder sees the index before or after, never between. Files no manifest names any more
+are deleted then; readers who have them open go on reading.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from gradsnap.errors import InputError
+from gradsnap.index.base import Index
+from gradsnap.index.lock import LOCK, only_writer
+from gradsnap.index.manifest import (
+    MANIFEST,
+    Manifest,
+    check_files,
+    file_entry,
+    read_manifest,
+    write_manifest,
+)
+from gradsnap.index.opening import Origin
+from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
+from gradsnap.index.segment_files import (
+    files_of,
+    write_removed,
+    write_segment,
+)
+from gradsnap.quantizers import Quantizer
+
+
+def save_index(index: Index, path: str | os.PathLike[str]) -> None:
+    """Writes the index to a folder; see ``Index.save``."""
+    folder = Path(path)
+    index.check_codebooks()
+    try:
+        if not folder.exists():
+            content = _create(index, folder)
+        else:
+            with only_writer(folder):
+                content = _replace(index, folder)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"cannot write {folder}: {error}") from error
+    index.origin = Origin(folder.resolve(), content)
+    for segment, entry in zip(index.items.segments, content["segments"], strict=True):
+        segment.name = entry["name"]
+
+
+def verify_index(index: Index) -> None:
+    """Compares every file with its checksum; see ``Index.verify``."""
+    if index.origin is None:
+        raise InputError(
+            "this index was not loaded from files: there is none to verify"
+        )
+    check_files(index.origin.folder, index.origin.manifest, every_byte=True)
+
+
+# --- writing --------------------------------------------------------------------
+
+
+def _create(index: Index, folder: Path) -> Manifest:
+    parent = folder.parent
+    if not parent.is_dir():
+        raise InputError(f"cannot write {folder}: the folder {parent} does not exist")
+    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}."))
+    try:
+        content = _write(index, temporary, None)
+        temporary.chmod(0o777 & ~_umask())
+        temporary.rename(folder)
+        _flush(parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return content
+
+
+def _replace(index: Index, folder: Path) -> Manifest:
+    """Writes into an index folder: what is new, or all of another index."""
+    current = read_manifest(folder)
+    origin: Origin | None = index.origin
+    ours = origin is not None and origin.folder == folder.resolve()
+    if origin is not None and ours and origin.manifest["token"] != current["token"]:
+        raise InputError(
+            f"cannot write {folder}: another writer has changed it since this index "
+            "was loaded; load it again and repeat what you did, and nothing is lost"
+        )
+    try:
+        content = _write(index, folder, current, keep=ours)
+    except BaseException:
+        _delete_unnamed(folder, current)
+        raise
+    _delete_unnamed(folder, content)
+    return content
+
+
+def _write(
+    index: Index, folder: Path, current: Manifest | None, *, keep: bool = False
+) -> Manifest:
+    """Writes files, then the manifest; with ``keep`` those there are stay."""
+    generation = 1 + (current["generation"] if current else 0)
+    stem = f"{generation:06d}-{secrets.token_hex(4)}"
+    old = current if current is not None and keep else None
+    parts = old["parts"] if old else _write_parts(index, folder, stem)
+    known = {e["name"]: e for e in old["segments"]} if old else {}
+    entries = []
+    for number, segment in enumerate(index.items.segments):
+        entry = known.get(segment.name)
+        if entry is None:
+            entry = write_segment(folder, f"{stem}.{number}", segment)
+        entry = {key: value for key, value in entry.items() if key != "removed"}
+        if len(segment.removed):
+            file = f"{stem}.{number}.removed"
+            entry["removed"] = write_removed(folder, file, segment)
+        entries.append(entry)
+    names = [*parts.values(), *(name for entry in entries for name in files_of(entry))]
+    files = {
+        name: old["files"][name]
+        if old and name in old["files"]
+        else _sealed(folder, name)
+        for name in names
+    }
+    content: Manifest = {
+        "token": secrets.token_hex(8),
+        "generation": generation,
+        "kind": index.kind,
+        "config": index.config(),
+        "fingerprint": index.fingerprint,
+        "next_id": index.items.next_id,
+        "refiner": _refiner_kind(index.refiner),
+        "parts": parts,
+        "segments": entries,
+        "files": files,
+    }
+    write_manifest(folder, content)
+    _flush(folder)
+    return content
+
+
+def _write_parts(index: Index, folder: Path, stem: str) -> dict[str, str]:
+    """The codebooks and whatever else the index learned."""
+    parts = {}
+    if isinstance(index.coder, Quantizer):
+        parts["quantizer"] = f"{stem}.quantizer.safetensors"
+        index.coder.save(folder / parts["quantizer"])
+    if isinstance(index.refiner, LongerCode):
+        parts["refiner"] = f"{stem}.refiner.safetensors"
+        index.refiner.quantizer.save(folder / parts["refiner"])
+    state = index.state()
+    if state:
+        parts["state"] = f"{stem}.state.safetensors"
+        whole = {name: value.contiguous() for name, value in state.items()}
+        save_file(whole, folder / parts["state"])
+    return parts
+
+
+def _refiner_kind(refiner: Refiner | None) -> str | None:
+    if refiner is None:
+        return None
+    if isinstance(refiner, HalfPrecision):
+        return "half"
+    if isinstance(refiner, LongerCode):
+        return "code"
+    raise InputError(f"a {type(refiner).__name__} cannot be saved with an index")
+
+
+def _sealed(folder: Path, name: str) -> dict[str, Any]:
+    """Size and checksum of a file that has reached the disk."""
+    _flush(folder / name)
+    return file_entry(folder / name)
+
+
+def _delete_unnamed(folder: Path, content: Manifest) -> None:
+    """Deletes files of ours that the manifest does not name."""
+    named = {MANIFEST, LOCK, *content["files"]}
+    for path in folder.iterdir():
+        ours = path.name[:6].isdigit() and path.name[6:7] == "-"
+        if (ours or path.name.startswith(f".{MANIFEST}.")) and path.name not in named:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

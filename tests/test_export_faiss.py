@@ -1,0 +1,135 @@
+"""FAISS files: what FAISS finds in them is what we find."""
+
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+import torch
+
+from gradsnap.errors import FileFormatError, InputError
+from gradsnap.export import from_faiss, to_faiss, write_faiss
+from gradsnap.index import ExhaustiveIndex, HammingIndex, packed_bits
+from gradsnap.quantizers import OptimizedProductQuantizer
+from tests.conftest import DIM, clustered, fitted, gaussian
+from tests.index_builders import made
+
+QUERIES = clustered(12, seed=2)
+X = clustered(200, seed=1)
+
+
+def assert_parity(index: Any, path: Path) -> None:
+    write_faiss(index, path)
+    theirs = faiss.read_index(str(path))
+    assert theirs.ntotal == len(index)
+    distances, ids = theirs.search(QUERIES.numpy(), 15)
+    ours = index.search(QUERIES, 15)
+    np.testing.assert_allclose(distances, ours.distances.numpy(), rtol=1e-4, atol=1e-3)
+    apart = np.abs(np.diff(ours.distances.numpy(), axis=1)) > 1e-2
+    alone = np.pad(apart, ((0, 0), (1, 0)), constant_values=True)
+    alone &= np.pad(apart, ((0, 0), (0, 1)), constant_values=False)
+    assert alone.sum() > 10
+    assert np.array_equal(ids[alone], ours.ids.numpy()[alone])
+
+
+@pytest.mark.parametrize("own_ids", [False, True])
+def test_exhaustive(kind: str, own_ids: bool, tmp_path: Path) -> None:
+    index = ExhaustiveIndex(fitted(kind))
+    index.add(X, torch.arange(200).flip(0) * 5 if own_ids else None)
+    index.remove([10, 20])
+    assert_parity(index, tmp_path / "plain.faiss")
+
+
+@pytest.mark.parametrize("size", [16, 256])
+@pytest.mark.parametrize("num_codebooks", [3, 4])
+def test_codebook_sizes(size: int, num_codebooks: int, tmp_path: Path) -> None:
+    quantizer = fitted("pq", num_codebooks=num_codebooks, codebook_size=size)
+    assert_parity(ExhaustiveIndex(quantizer).add(X), tmp_path / "plain.faiss")
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("quantizer", ["pq", "opq"])
+def test_inverted(quantizer: str, residual: bool, tmp_path: Path) -> None:
+    index = made("inverted", fitted(quantizer), residual).add(X)
+    assert_parity(index, tmp_path / "plain.faiss")
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_multi(residual: bool, tmp_path: Path) -> None:
+    index = made("multi", fitted("pq", num_codebooks=4), residual).add(X)
+    assert_parity(index, tmp_path / "plain.faiss")
+
+
+def test_hashes(tmp_path: Path) -> None:
+    bits = packed_bits(X[:, :8] > 0)
+    index = HammingIndex(8).add(bits, torch.arange(200) + 7)
+    write_faiss(index, tmp_path / "bits.faiss")
+    theirs = faiss.read_index_binary(str(tmp_path / "bits.faiss"))
+    distances, ids = theirs.search(bits[:5].numpy(), 10)
+    ours = index.search(bits[:5], 10)
+    assert np.array_equal(distances, ours.distances.numpy())
+    assert set(ids.flatten()) <= set(range(7, 207))
+
+
+def test_an_empty_index_is_exported() -> None:
+    assert to_faiss(ExhaustiveIndex(fitted("pq"))).ntotal == 0
+    assert to_faiss(ExhaustiveIndex(fitted("rvq"))).ntotal == 0
+    assert to_faiss(made("inverted", fitted("opq"))).ntotal == 0
+    assert to_faiss(HammingIndex(16)).ntotal == 0
+
+
+def test_what_faiss_lacks_is_refused() -> None:
+    with pytest.raises(InputError, match="no LocallyOptimizedIndex over a Product"):
+        to_faiss(made("local", fitted("pq")).add(X))
+    with pytest.raises(InputError, match="no InvertedIndex over a ResidualQ"):
+        to_faiss(made("inverted", fitted("rvq")).add(X))
+    with pytest.raises(InputError, match="MultiIndex over a ProductQuantizer whose"):
+        to_faiss(made("multi", fitted("opq")).add(X))
+    with pytest.raises(InputError, match="ids of this index are strings"):
+        to_faiss(ExhaustiveIndex(fitted("pq")).add(X[:1], ["a"]))
+    with pytest.raises(InputError, match="whole bytes without weights, got 9 bits"):
+        to_faiss(HammingIndex(9))
+
+
+# --- import -------------------------------------------------------------------
+
+
+def test_codebooks_round_trip(tmp_path: Path) -> None:
+    for kind in ("pq", "opq", "rvq"):
+        quantizer = fitted(kind, num_codebooks=4)
+        index = ExhaustiveIndex(quantizer).add(X, torch.arange(200) + 1)
+        write_faiss(index, tmp_path / "index.faiss")
+        again = from_faiss(tmp_path / "index.faiss")
+        assert type(again) is type(quantizer)
+        assert torch.equal(again.encode(X), quantizer.encode(X))
+        again.save(tmp_path / "quantizer.safetensors")
+
+
+def test_codebooks_faiss_learned() -> None:
+    pq = faiss.IndexPQ(DIM, 4, 4)
+    opq = faiss.OPQMatrix(DIM, 4)
+    opq.niter = 3
+    rq = faiss.IndexResidualQuantizer(DIM, 3, 4)
+    whole = faiss.IndexPreTransform(opq, faiss.IndexPQ(DIM, 4, 4))
+    x = gaussian(2000).numpy()
+    for index in (pq, whole, rq):
+        index.train(x)
+        index.add(x[:100])
+        ours = from_faiss(index)
+        theirs = torch.from_numpy(index.reconstruct_n(0, 100))
+        mean = (torch.from_numpy(x[:100]) - theirs).square().sum(dim=1).mean()
+        assert ours.error(torch.from_numpy(x[:100])) == pytest.approx(
+            float(mean), rel=1e-3 if index is not rq else 0.1
+        )
+    assert isinstance(from_faiss(whole), OptimizedProductQuantizer)
+
+
+def test_what_has_no_codebooks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="IndexFlatL2 has no codebooks"):
+        from_faiss(faiss.IndexFlatL2(4))
+    with pytest.raises(InputError, match="there is no file"):
+        from_faiss(tmp_path / "none")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(FileFormatError, match="is not a FAISS index"):
+        from_faiss(tmp_path / "text")
