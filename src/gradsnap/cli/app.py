@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from gradsnap.cli import train
+from gradsnap.cli import encode, export, index, search, train
 
 app = typer.Typer(
     name="gradsnap",
@@ -14,11 +14,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("train", epilog=train.EXAMPLES)(train.train)
-
-
-@app.callback()
-def _verbs() -> None:
-    """Keeps the verb in the command, also while there is a single one."""
+app.command("encode", epilog=encode.EXAMPLES)(encode.encode)
+app.command("index", epilog=index.EXAMPLES)(index.index)
+app.command("search", epilog=search.EXAMPLES)(search.search)
+app.command("export", epilog=export.EXAMPLES)(export.export)
 
 
 def main() -> None:

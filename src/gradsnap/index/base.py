@@ -64,6 +64,8 @@ class Index(ABC):
         self.refiner = refiner
         self.items = Items(coder)
         self.origin: Any = None
+        self.notes: dict[str, str] = {}
+        """Words kept with the index, such as where its model lies."""
         self.fingerprint: str | None = None
 
     # --- what a child writes ------------------------------------------------

@@ -71,6 +71,7 @@ def _opened(
         raise FileFormatError(f"{folder} does not fit together: {error!r}") from error
     index.items.next_id = content["next_id"]
     index.fingerprint = content["fingerprint"]
+    index.notes = dict(content.get("notes", {}))
     index.origin = Origin(folder.resolve(), content)
     return index
 

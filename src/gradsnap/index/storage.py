@@ -131,6 +131,7 @@ def _write(
         "generation": generation,
         "kind": index.kind,
         "config": index.config(),
+        "notes": index.notes,
         "fingerprint": index.fingerprint,
         "next_id": index.items.next_id,
         "refiner": _refiner_kind(index.refiner),

@@ -1,0 +1,80 @@
+"""``gradsnap export``: for FAISS, Lance and ONNX Runtime."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+`gradsnap export photos.index --to faiss --out photos.faiss`
+
+`gradsnap export model --to onnx --out encoder.onnx`
+
+`gradsnap export model --to lance --source photos/ --out photos.lance`
+"""
+
+
+def export(
+    path: Annotated[Path, typer.Argument(help="A model folder or an index folder.")],
+    *,
+    to: Annotated[str, typer.Option(help="faiss, lance or onnx.")],
+    out: Annotated[Path, typer.Option(help="What to write.")],
+    source: Annotated[
+        str | None, typer.Option(help="For lance: the items, whose vectors it keeps.")
+    ] = None,
+) -> None:
+    """Writes what other programs open, with these very codebooks and codes.
+
+    faiss: an index folder as a FAISS file. onnx: a model's encoder, images or vectors
+    in, codes out. lance: a table of the items' vectors with an index of our codebooks.
+    """
+    from gradsnap.errors import InputError
+
+    ways = {"faiss": _faiss, "onnx": _onnx, "lance": _lance}
+    if to not in ways:
+        raise InputError(f"--to cannot be {to!r}; choose from {', '.join(ways)}")
+    if out.exists():
+        raise InputError(f"{out} exists already: name another place")
+    ways[to](path, out, source)
+    typer.echo(str(out))
+
+
+def _faiss(path: Path, out: Path, source: str | None) -> None:
+    from gradsnap.export import write_faiss
+    from gradsnap.index import load_index
+
+    write_faiss(load_index(path), out)
+
+
+def _onnx(path: Path, out: Path, source: str | None) -> None:
+    """Images go in as floats from 0 to 1 of the network's own size."""
+    import torch
+    from torch import nn
+
+    from gradsnap.export import write_onnx
+    from gradsnap.model import load
+    from gradsnap.networks import Preprocess
+
+    network = load(path).network
+    ready = network.preprocess
+    shape: tuple[int, ...] = (getattr(network, "input_dim", 0),)
+    if isinstance(ready, Preprocess):
+        shape = (len(ready.mean), ready.side, ready.side)
+    whole = nn.Sequential(ready, network).eval()
+    write_onnx(load(path).quantizer, out, whole, torch.rand(2, *shape))
+
+
+def _lance(path: Path, out: Path, source: str | None) -> None:
+    from gradsnap.cli.sources import network_for, open_coder, open_items
+    from gradsnap.embedding import embed
+    from gradsnap.errors import InputError
+    from gradsnap.export import write_lance
+
+    if source is None:
+        raise InputError("a Lance table keeps vectors: name the items with --source")
+    coder = open_coder(str(path))
+    dataset = open_items(source, None, coder.model, skip_bad=False)
+    rows = embed(network_for(dataset, coder.model), dataset)
+    write_lance(rows, coder.quantizer, out, [str(name) for name in dataset.names])

@@ -1,0 +1,13 @@
+"""Options that several verbs share."""
+
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Root = Annotated[str | None, typer.Option(help="Folder of a data set given by name.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out bad images and count them.")
+]
+Workers = Annotated[int, typer.Option(help="Processes that decode images.")]
