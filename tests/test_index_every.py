@@ -59,6 +59,12 @@ def test_results_are_those_of_a_plain_scan(
     x = clustered(120, seed=1)
     ids = torch.randperm(500, generator=torch.Generator().manual_seed(3))[:120]
     index.add(x, ids)
+    torch.testing.assert_close(
+        index.reconstruct(ids[::7]).double(),
+        reconstructions(index, x)[::7],
+        atol=SLACK,
+        rtol=0,
+    )
     found = index.search(queries, 20)
     assert found.ids.dtype == torch.int64
     assert found.distances.dtype == torch.float32

@@ -1,6 +1,7 @@
 """Index folders: what is refused, what survives a kill, and who may write."""
 
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -79,6 +80,17 @@ def test_adding_and_removing_without_rebuilding(saved: Path) -> None:
     assert len(list(saved.glob("*.codes"))) == 1
     assert answers(load_index(saved)) == answers(again)
     assert load_index(saved).add(clustered(1)).items.next_id == 161
+
+
+def test_saved_items_leave_memory(saved: Path) -> None:
+    index = load_index(saved)
+    for part in range(3):
+        index.add(clustered(50, seed=part))
+        index.save(saved)
+        for segment in index.items.segments:
+            assert not segment.codes.flags.owndata
+            assert isinstance(segment.codes.base, np.memmap | mmap.mmap)
+    assert len(index) == len(load_index(saved)) == 270
 
 
 def test_readers_go_on_reading(saved: Path) -> None:

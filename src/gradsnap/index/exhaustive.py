@@ -8,7 +8,7 @@ from torch import Tensor
 from gradsnap.errors import InputError
 from gradsnap.index.base import Index
 from gradsnap.index.fastscan import FastScan
-from gradsnap.index.identifiers import GivenIds
+from gradsnap.index.identifiers import GivenIds, checked_ids
 from gradsnap.index.metadata import Metadata
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.results import Best
@@ -96,6 +96,11 @@ class ExhaustiveIndex(Index):
         checked = checked_codes(codes, own.num_codebooks, own.codebook_size)
         self._append(checked, ids, metadata)
         return self
+
+    def reconstruct(self, ids: GivenIds) -> Tensor:
+        """What the codes of items say their vectors are, (n, dim)."""
+        codes, _ = self.items.codes_of(checked_ids(ids))
+        return self.quantizer.decode(codes)
 
     def _checked(self, vectors: Any) -> Tensor:
         self.quantizer._require_fitted()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gradsnap.errors import InputError
 from gradsnap.index.identifiers import Ids
@@ -150,6 +151,18 @@ class Items:
         drawn = torch.randint(self.coder.codebook_size, shape, generator=generator)
         terms = self.coder.cross_terms(drawn)
         return float(terms[0]) if bool((terms == terms[0]).all()) else None
+
+    def codes_of(self, ids: Ids) -> tuple[Tensor, Tensor]:
+        """Codes (n, M) and lists (n,), zero without lists, of ids, both int64."""
+        coder = self.coder
+        codes = np.zeros((len(ids), coder.num_codebooks), dtype=np.int64)
+        lists = np.zeros(len(ids), dtype=np.int64)
+        for segment, (at, rows) in zip(self.segments, self.find(ids), strict=True):
+            packed = np.asarray(segment.codes)[at]
+            codes[rows] = unpack(packed, coder.num_codebooks, coder.codebook_size)
+            if segment.bounds is not None:
+                lists[rows] = np.searchsorted(segment.bounds, at, side="right") - 1
+        return torch.from_numpy(codes), torch.from_numpy(lists)
 
     def fine_rows(self, places: Array, row_bytes: int) -> Array:
         """What re-ranking needs at places (q, r): uint8 (q, r, row_bytes)."""

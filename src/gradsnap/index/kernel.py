@@ -85,44 +85,42 @@ def _offer(
 
 
 @compiled
-def _add_one(sums: Array, codes: Array, table: Array, m: int, start: int) -> None:
+def _add_one(sums: Array, codes: Array, table: Array, m: int) -> None:
     """Adds the entries (K, W) of codebook m to sums (e, W)."""
     for i in range(sums.shape[0]):
-        word = codes[start + i, m]
+        word = codes[i, m]
         for j in range(table.shape[1]):
             sums[i, j] += table[word, j]
 
 
 @compiled
-def _add_two(sums: Array, codes: Array, tables: Array, m: int, start: int) -> None:
+def _add_two(sums: Array, codes: Array, tables: Array, m: int) -> None:
     """Adds the entries of codebooks m and m + 1, which spares a pass over the sums."""
     left, right = tables[m], tables[m + 1]
     for i in range(sums.shape[0]):
-        word, next_word = codes[start + i, m], codes[start + i, m + 1]
+        word, next_word = codes[i, m], codes[i, m + 1]
         for j in range(left.shape[1]):
             sums[i, j] = (sums[i, j] + left[word, j]) + right[next_word, j]
 
 
 @compiled
-def _add_block(
-    sums: Array, codes: Array, bias: Array, tables: Array, start: int
-) -> None:
-    """Sums (e, W) of the table entries of codes start…start + e, in codebook order."""
+def _add_block(sums: Array, codes: Array, bias: Array, tables: Array) -> None:
+    """Sums (e, W) of the table entries of codes (e, M), in codebook order."""
     num_codebooks = codes.shape[1]
     first = tables[0]
     for i in range(sums.shape[0]):
-        word = codes[start + i, 0]
+        word = codes[i, 0]
         for j in range(first.shape[1]):
             sums[i, j] = first[word, j]
     paired = 1 + (num_codebooks - 1) // 2 * 2
     for m in range(1, paired, 2):
-        _add_two(sums, codes, tables, m, start)
+        _add_two(sums, codes, tables, m)
     if paired < num_codebooks:
-        _add_one(sums, codes, tables[paired], paired, start)
+        _add_one(sums, codes, tables[paired], paired)
     if bias.size:
         for i in range(sums.shape[0]):
             for j in range(sums.shape[1]):
-                sums[i, j] += bias[start + i]
+                sums[i, j] += bias[i]
 
 
 @compiled
@@ -146,7 +144,8 @@ def scan_group(
     for r in range(ranges.shape[0]):
         for start in range(ranges[r, 0], ranges[r, 1], BLOCK):
             count = min(BLOCK, ranges[r, 1] - start)
-            _add_block(sums[:count], codes, bias, tables, start)
+            stop = start + count
+            _add_block(sums[:count], codes[start:stop], bias[start:stop], tables)
             for i in range(count):
                 hits = 0
                 for j in range(width):
@@ -161,48 +160,59 @@ def scan_group(
 
 
 @compiled
-def _first_sums(sums: Array, codes: Array, table: Array, start: int) -> int:
-    """Sums (e,) of the first codebooks, four or one; says of how many."""
+def _first_eight(sums: Array, codes: Array, table: Array) -> None:
+    """Sums (e,) of the first eight codebooks, without passing over them twice."""
+    one, two, three, four = table[0], table[1], table[2], table[3]
+    five, six, seven, eight = table[4], table[5], table[6], table[7]
+    for i in range(sums.shape[0]):
+        total = one[codes[i, 0]] + two[codes[i, 1]]
+        total = (total + three[codes[i, 2]]) + four[codes[i, 3]]
+        total = (total + five[codes[i, 4]]) + six[codes[i, 5]]
+        sums[i] = (total + seven[codes[i, 6]]) + eight[codes[i, 7]]
+
+
+@compiled
+def _first_sums(sums: Array, codes: Array, table: Array) -> int:
+    """Sums (e,) of the first codebooks, eight, four or one; says of how many."""
+    if codes.shape[1] >= 8:
+        _first_eight(sums, codes, table)
+        return 8
     first = table[0]
     if codes.shape[1] < 4:
         for i in range(sums.shape[0]):
-            sums[i] = first[codes[start + i, 0]]
+            sums[i] = first[codes[i, 0]]
         return 1
     second, third, fourth = table[1], table[2], table[3]
     for i in range(sums.shape[0]):
-        at = start + i
-        two = first[codes[at, 0]] + second[codes[at, 1]]
-        sums[i] = (two + third[codes[at, 2]]) + fourth[codes[at, 3]]
+        two = first[codes[i, 0]] + second[codes[i, 1]]
+        sums[i] = (two + third[codes[i, 2]]) + fourth[codes[i, 3]]
     return 4
 
 
 @compiled
-def _four_more(sums: Array, codes: Array, table: Array, m: int, start: int) -> None:
+def _four_more(sums: Array, codes: Array, table: Array, m: int) -> None:
     """Adds the entries of codebooks m to m + 3, in their order, to sums (e,)."""
     first, second, third, fourth = table[m], table[m + 1], table[m + 2], table[m + 3]
     for i in range(sums.shape[0]):
-        at = start + i
-        two = (sums[i] + first[codes[at, m]]) + second[codes[at, m + 1]]
-        sums[i] = (two + third[codes[at, m + 2]]) + fourth[codes[at, m + 3]]
+        two = (sums[i] + first[codes[i, m]]) + second[codes[i, m + 1]]
+        sums[i] = (two + third[codes[i, m + 2]]) + fourth[codes[i, m + 3]]
 
 
 @compiled
-def _sum_block(
-    sums: Array, codes: Array, bias: Array, table: Array, start: int
-) -> None:
-    """Sums (e,) of the entries of codes start…start + e, for one query."""
+def _sum_block(sums: Array, codes: Array, bias: Array, table: Array) -> None:
+    """Sums (e,) of the entries of codes (e, M), for one query."""
     num_codebooks = codes.shape[1]
-    done = _first_sums(sums, codes, table, start)
+    done = _first_sums(sums, codes, table)
     while done + 4 <= num_codebooks:
-        _four_more(sums, codes, table, done, start)
+        _four_more(sums, codes, table, done)
         done += 4
     for m in range(done, num_codebooks):
         last = table[m]
         for i in range(sums.shape[0]):
-            sums[i] += last[codes[start + i, m]]
+            sums[i] += last[codes[i, m]]
     if bias.size:
         for i in range(sums.shape[0]):
-            sums[i] += bias[start + i]
+            sums[i] += bias[i]
 
 
 @compiled
@@ -219,7 +229,8 @@ def _scan_range(
     for start in range(span[0], span[1], LONG_BLOCK):
         count = min(LONG_BLOCK, span[1] - start)
         sums = buffer[:count]
-        _sum_block(sums, columns[0], columns[1], table, start)
+        stop = start + count
+        _sum_block(sums, columns[0][start:stop], columns[1][start:stop], table)
         for i in range(count):
             if sums[i] <= worst and (alive.size == 0 or alive[start + i]):
                 _offer(heap, columns, sums[i], start + i)

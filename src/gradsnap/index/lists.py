@@ -11,7 +11,7 @@ from torch import Tensor
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.base import Index
 from gradsnap.index.exhaustive import refuse_codes_alone
-from gradsnap.index.identifiers import GivenIds
+from gradsnap.index.identifiers import GivenIds, checked_ids
 from gradsnap.index.metadata import Metadata
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.results import Best
@@ -88,6 +88,10 @@ class ListedIndex(Index):
         """What the centroids of lists (n,) leave of x (n, dim)."""
         return x - self._centroids_of(lists)
 
+    def _whole(self, left: Tensor, lists: Tensor) -> Tensor:
+        """The vectors (n, dim) of which ``_left`` leaves ``left``."""
+        return left + self._centroids_of(lists)
+
     # --- the verbs ----------------------------------------------------------
 
     @torch.no_grad()
@@ -139,6 +143,13 @@ class ListedIndex(Index):
             )
         self._append(checked, ids, metadata, numbers.cpu().numpy())
         return self
+
+    @torch.no_grad()
+    def reconstruct(self, ids: GivenIds) -> Tensor:
+        """What the codes of items say their vectors are, (n, dim)."""
+        codes, lists = self.items.codes_of(checked_ids(ids))
+        parts = self.quantizer.decode(codes)
+        return self._whole(parts, lists) if self.residual else parts
 
     def lists_of(self, vectors: Tensor) -> Tensor:
         """The list each of vectors (n, dim) falls into, int64 (n,)."""

@@ -94,11 +94,17 @@ class LocallyOptimizedIndex(InvertedIndex):
 
     def _left(self, x: Tensor, lists: Tensor) -> Tensor:
         """Residuals of x (n, dim) in the rotation of lists (n,), list by list."""
-        left = super()._left(x, lists)
+        return self._turned(super()._left(x, lists), lists, backwards=False)
+
+    def _whole(self, left: Tensor, lists: Tensor) -> Tensor:
+        """The vectors (n, dim) of which ``_left`` leaves ``left``."""
+        return super()._whole(self._turned(left, lists, backwards=True), lists)
+
+    def _turned(self, left: Tensor, lists: Tensor, *, backwards: bool) -> Tensor:
         if self.rotations is None:
             return left
         turned = torch.empty_like(left)
         for number in lists.unique().tolist():
-            rows = lists == number
-            turned[rows] = left[rows] @ self.rotations[number]
+            rows, rotation = lists == number, self.rotations[number]
+            turned[rows] = left[rows] @ (rotation.T if backwards else rotation)
         return turned

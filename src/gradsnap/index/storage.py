@@ -16,7 +16,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from gradsnap.errors import InputError
+from gradsnap.errors import FileFormatError, InputError
 from gradsnap.index.base import Index
 from gradsnap.index.lock import LOCK, only_writer
 from gradsnap.index.manifest import (
@@ -31,9 +31,11 @@ from gradsnap.index.opening import Origin
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
 from gradsnap.index.segment_files import (
     files_of,
+    open_segment,
     write_removed,
     write_segment,
 )
+from gradsnap.index.segments import Segment
 from gradsnap.quantizers import Quantizer
 
 
@@ -50,8 +52,11 @@ def save_index(index: Index, path: str | os.PathLike[str]) -> None:
     except (OSError, SafetensorError) as error:
         raise InputError(f"cannot write {folder}: {error}") from error
     index.origin = Origin(folder.resolve(), content)
-    for segment, entry in zip(index.items.segments, content["segments"], strict=True):
-        segment.name = entry["name"]
+    entries = content["segments"]
+    index.items.segments = [
+        _mapped(folder, segment, entry)
+        for segment, entry in zip(index.items.segments, entries, strict=True)
+    ]
 
 
 def verify_index(index: Index) -> None:
@@ -61,6 +66,17 @@ def verify_index(index: Index) -> None:
             "this index was not loaded from files: there is none to verify"
         )
     check_files(index.origin.folder, index.origin.manifest, every_byte=True)
+
+
+def _mapped(folder: Path, segment: Segment, entry: dict[str, Any]) -> Segment:
+    """The saved segment, mapped, so that a long stream of items leaves memory."""
+    if segment.name == entry["name"]:
+        return segment
+    segment.name = entry["name"]
+    try:
+        return open_segment(folder, entry)
+    except (OSError, FileFormatError):  # another writer was faster; memory has it all
+        return segment
 
 
 # --- writing --------------------------------------------------------------------
