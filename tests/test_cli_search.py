@@ -28,7 +28,7 @@ def gradsnap(*arguments: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory) -> Path:
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "photos"
     generator = np.random.default_rng(0)
     for name, base in (("cats", 60), ("dogs", 190)):

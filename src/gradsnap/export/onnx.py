@@ -1,6 +1,7 @@
 """Encoders as ONNX files: images or embeddings in, codes out."""
 
 import contextlib
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -77,10 +78,16 @@ class _Whole(nn.Module):
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter's own deprecations are not the user's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """The exporter's own deprecations and remarks are not the user's."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _require_onnx() -> None:
