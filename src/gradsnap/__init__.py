@@ -1,61 +1,128 @@
-"""Embeddings that survive quantization, searched by codes of a few bytes."""
+"""Embeddings that survive quantization, searched by codes of a few bytes.
 
-from gradsnap import (
-    data,
-    export,
-    index,
-    losses,
-    networks,
-    quantizers,
-    rivals,
-    rules,
-    training,
-    triplets,
-)
-from gradsnap.embedding import embed
-from gradsnap.errors import (
-    FileFormatError,
-    GradsnapError,
-    InputError,
-    NotFittedError,
-)
-from gradsnap.evaluation import mean_average_precision
-from gradsnap.index import (
-    ExhaustiveIndex,
-    HalfPrecision,
-    HammingIndex,
-    InvertedIndex,
-    LocallyOptimizedIndex,
-    LongerCode,
-    MultiIndex,
-    SearchResult,
-    load_index,
-)
-from gradsnap.losses import (
-    ClassificationLoss,
-    ContrastiveLoss,
-    ListwiseLoss,
-    PairwiseCosineLoss,
-    PairwiseLogisticLoss,
-    TripletLoss,
-)
-from gradsnap.model import Model, load
-from gradsnap.networks import build_network
-from gradsnap.quantizers import (
-    AdditiveQuantizer,
-    CompositeQuantizer,
-    GeneralizedResidualQuantizer,
-    OptimizedProductQuantizer,
-    ProductQuantizer,
-    Quantizer,
-    ResidualQuantizer,
-    load_quantizer,
-)
-from gradsnap.rivals import QuantizationPenalty, SoftAssignment, StraightThrough
-from gradsnap.rules import OutputRegularization, PrintedRule, SnappingRule
-from gradsnap.snapping import GradientSnapping
+Names are imported when they are first used, so that ``gradsnap --help`` need not wait
+for torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradsnap import (
+        data,
+        export,
+        index,
+        losses,
+        networks,
+        quantizers,
+        rivals,
+        rules,
+        training,
+        triplets,
+    )
+    from gradsnap.embedding import embed
+    from gradsnap.errors import (
+        FileFormatError,
+        GradsnapError,
+        InputError,
+        NotFittedError,
+    )
+    from gradsnap.evaluation import mean_average_precision
+    from gradsnap.index import (
+        ExhaustiveIndex,
+        HalfPrecision,
+        HammingIndex,
+        InvertedIndex,
+        LocallyOptimizedIndex,
+        LongerCode,
+        MultiIndex,
+        SearchResult,
+        load_index,
+    )
+    from gradsnap.losses import (
+        ClassificationLoss,
+        ContrastiveLoss,
+        ListwiseLoss,
+        PairwiseCosineLoss,
+        PairwiseLogisticLoss,
+        TripletLoss,
+    )
+    from gradsnap.networks import build_network
+    from gradsnap.quantizers import (
+        AdditiveQuantizer,
+        CompositeQuantizer,
+        GeneralizedResidualQuantizer,
+        OptimizedProductQuantizer,
+        ProductQuantizer,
+        Quantizer,
+        ResidualQuantizer,
+        load_quantizer,
+    )
+    from gradsnap.rivals import QuantizationPenalty, SoftAssignment, StraightThrough
+    from gradsnap.rules import OutputRegularization, PrintedRule, SnappingRule
+    from gradsnap.snapping import GradientSnapping
+    from gradsnap.training.model import Model, load
 
 __version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "embedding": ("embed",),
+    "errors": (
+        "FileFormatError",
+        "GradsnapError",
+        "InputError",
+        "NotFittedError",
+    ),
+    "evaluation": ("mean_average_precision",),
+    "index": (
+        "ExhaustiveIndex",
+        "HalfPrecision",
+        "HammingIndex",
+        "InvertedIndex",
+        "LocallyOptimizedIndex",
+        "LongerCode",
+        "MultiIndex",
+        "SearchResult",
+        "load_index",
+    ),
+    "losses": (
+        "ClassificationLoss",
+        "ContrastiveLoss",
+        "ListwiseLoss",
+        "PairwiseCosineLoss",
+        "PairwiseLogisticLoss",
+        "TripletLoss",
+    ),
+    "training.model": (
+        "Model",
+        "load",
+    ),
+    "networks": ("build_network",),
+    "quantizers": (
+        "AdditiveQuantizer",
+        "CompositeQuantizer",
+        "GeneralizedResidualQuantizer",
+        "OptimizedProductQuantizer",
+        "ProductQuantizer",
+        "Quantizer",
+        "ResidualQuantizer",
+        "load_quantizer",
+    ),
+    "rivals": (
+        "QuantizationPenalty",
+        "SoftAssignment",
+        "StraightThrough",
+    ),
+    "rules": (
+        "OutputRegularization",
+        "PrintedRule",
+        "SnappingRule",
+    ),
+    "snapping": ("GradientSnapping",),
+}
+"""The module of every name that is not a module itself."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AdditiveQuantizer",
@@ -108,3 +175,19 @@ __all__ = [
     "training",
     "triplets",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        home = importlib.import_module(f"gradsnap.{_HOME_OF[name]}")
+        value = getattr(home, name)
+    elif name in __all__:
+        value = importlib.import_module(f"gradsnap.{name}")
+    else:
+        raise AttributeError(f"module 'gradsnap' has no attribute {name!r}")
+    globals()[name] = value  # the next time it is found at once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

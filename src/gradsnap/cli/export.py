@@ -54,8 +54,8 @@ def _onnx(path: Path, out: Path, source: str | None) -> None:
     from torch import nn
 
     from gradsnap.export import write_onnx
-    from gradsnap.model import load
     from gradsnap.networks import Preprocess
+    from gradsnap.training.model import load
 
     network = load(path).network
     ready = network.preprocess

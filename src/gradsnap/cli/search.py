@@ -12,7 +12,7 @@ from gradsnap.cli.options import AsJson
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gradsnap.model import Model
+    from gradsnap.training.model import Model
 
 EXAMPLES = """
 Examples:
@@ -101,7 +101,7 @@ def _model(opened: Any, given: str | None, folder: Path) -> "Model | None":
     """The model the index was made with, its codebooks compared."""
     from gradsnap.errors import InputError
     from gradsnap.index import load_index
-    from gradsnap.model import load
+    from gradsnap.training.model import load
 
     path = given or opened.notes.get("model")
     if path is None:

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from gradsnap.data import Dataset
-    from gradsnap.model import Model
     from gradsnap.quantizers import Quantizer
+    from gradsnap.training.model import Model
 
 
 class Coder(NamedTuple):
@@ -20,8 +20,8 @@ class Coder(NamedTuple):
 
 def open_coder(path: str) -> Coder:
     """A model folder, or a quantizer file for vectors that are embeddings already."""
-    from gradsnap.model import load
     from gradsnap.quantizers import load_quantizer
+    from gradsnap.training.model import load
 
     if Path(path).is_file():
         return Coder(load_quantizer(path), None)

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from gradsnap.data import Dataset, Split
 from gradsnap.errors import InputError
 from gradsnap.files import make_folder, write_text
-from gradsnap.model import WEIGHTS, Model
 from gradsnap.training.batch_norm import with_global_batch_norm
 from gradsnap.training.checkpoints import load_checkpoint, save_checkpoint, truncate_log
 from gradsnap.training.config import TrainingConfig
@@ -24,6 +23,7 @@ from gradsnap.training.defaults import opened
 from gradsnap.training.feed import Feed
 from gradsnap.training.learner import Learner, new_learner, new_network, trunk_is_kept
 from gradsnap.training.loop import train
+from gradsnap.training.model import WEIGHTS, Model
 from gradsnap.training.monitors import (
     Bar,
     JsonLines,
