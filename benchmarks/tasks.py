@@ -23,6 +23,7 @@ MNIST = Task(
         "run": {"steps": 400, "validate_every": 100, "checkpoint_every": 400},
     },
     bits=(24, 32, 48),
+    seeds=2,
     bars={24: 0.973, 32: 0.980, 48: 0.981},
 )
 
