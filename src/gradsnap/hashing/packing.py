@@ -20,10 +20,11 @@ def packed_bits(signs: Tensor) -> Tensor:
             f"expected bits as bool (n, bits), got {signs.dtype} of shape "
             f"{tuple(signs.shape)}"
         )
-    rows, bits = signs.shape
-    padded = torch.nn.functional.pad(signs, (0, -bits % 8))
+    padded = torch.nn.functional.pad(signs, (0, -signs.shape[1] % 8))
     places = 2 ** torch.arange(8, dtype=torch.uint8, device=signs.device)
-    return (padded.view(rows, -1, 8) * places).sum(dim=2, dtype=torch.uint8)
+    eights = padded.unflatten(1, (-1, 8))  # (n, bytes, 8)
+    packed: Tensor = (eights * places).sum(dim=2, dtype=torch.uint8)
+    return packed
 
 
 def unpacked_bits(hashes: Tensor, bits: int) -> Tensor:
