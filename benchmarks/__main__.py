@@ -10,15 +10,18 @@ from pathlib import Path
 
 from benchmarks import (
     beam,
+    big_map,
     candidates,
     composite,
     encoding,
     errors,
     exactness,
+    map_speed,
     memory,
     report,
     rules,
     steps,
+    ties,
 )
 from benchmarks.timing import use_one_thread
 from benchmarks.vectors import Setting
@@ -32,6 +35,9 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "composite": composite.run,
     "encoding": encoding.run,
     "beam": beam.run,
+    "map_speed": map_speed.run,
+    "ties": ties.run,
+    "big_map": big_map.run,
     "rules": rules.run,
 }
 """Every benchmark by its name, in the order they run."""
