@@ -1,6 +1,7 @@
 """Hashes: vectors to binary codes, compared by the bits that differ."""
 
 from gradsnap.hashing.base import Hasher
+from gradsnap.hashing.boosted import BoostedTreeHasher
 from gradsnap.hashing.discrete import DiscreteHasher
 from gradsnap.hashing.hamming import hamming_distances
 from gradsnap.hashing.kernel import KernelHasher
@@ -20,11 +21,13 @@ HASHERS: dict[str, type[Hasher]] = {
     "sh": SpectralHasher,
     "ksh": KernelHasher,
     "sdh": DiscreteHasher,
+    "fasthash": BoostedTreeHasher,
 }
 """Every hasher by its short name; being in here is being tested and comparable."""
 
 __all__ = [
     "HASHERS",
+    "BoostedTreeHasher",
     "DiscreteHasher",
     "Hasher",
     "IterativeQuantizer",

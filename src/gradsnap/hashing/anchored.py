@@ -42,7 +42,7 @@ class AnchoredHasher(Hasher):
         *,
         seed: int = 0,
         anchors: int = 1000,
-        ridge: float = 1e-2,
+        ridge: float = 1e-3,
     ) -> None:
         super().__init__(dim, bits, seed=seed)
         check_anchors(anchors)

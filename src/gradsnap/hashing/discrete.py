@@ -37,7 +37,7 @@ class DiscreteHasher(AnchoredHasher):
         *,
         seed: int = 0,
         anchors: int = 1000,
-        ridge: float = 1e-2,
+        ridge: float = 1e-3,
         penalty: float = 1.0,
         coupling: float = 1e-5,
         iterations: int = 5,

@@ -37,7 +37,7 @@ class KernelHasher(AnchoredHasher):
         *,
         seed: int = 0,
         anchors: int = 1000,
-        ridge: float = 1e-2,
+        ridge: float = 1e-3,
         iterations: int = 50,
     ) -> None:
         super().__init__(dim, bits, seed=seed, anchors=anchors, ridge=ridge)
