@@ -20,6 +20,7 @@ from benchmarks import (
     memory,
     report,
     rules,
+    shallow,
     steps,
     ties,
 )
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "map_speed": map_speed.run,
     "ties": ties.run,
     "big_map": big_map.run,
+    "shallow": shallow.run,
     "rules": rules.run,
 }
 """Every benchmark by its name, in the order they run."""

@@ -43,7 +43,7 @@ class Trees(NamedTuple):
 def grown_trees(
     x: NDArray[np.float32], bits: NDArray[np.bool_], trees: int, depth: int, seed: int
 ) -> Trees:
-    """Trees boosted to tell bits (n,) of rows (n, dim), by scikit-learn's histograms."""
+    """Trees boosted to tell bits (n,) of rows (n, dim), grown on histograms."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(
