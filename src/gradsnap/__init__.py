@@ -1,6 +1,16 @@
 """Embeddings that survive quantization, searched by codes of a few bytes."""
 
-from gradsnap import data, losses, networks, quantizers, rivals, rules, triplets
+from gradsnap import (
+    data,
+    evaluation,
+    hashing,
+    losses,
+    networks,
+    quantizers,
+    rivals,
+    rules,
+    triplets,
+)
 from gradsnap.errors import (
     FileFormatError,
     GradsnapError,
@@ -25,6 +35,7 @@ from gradsnap.quantizers import (
     ProductQuantizer,
     Quantizer,
     ResidualQuantizer,
+    SupervisedQuantizer,
     load_quantizer,
 )
 from gradsnap.rivals import QuantizationPenalty, SoftAssignment, StraightThrough
@@ -57,9 +68,12 @@ __all__ = [
     "SnappingRule",
     "SoftAssignment",
     "StraightThrough",
+    "SupervisedQuantizer",
     "TripletLoss",
     "build_network",
     "data",
+    "evaluation",
+    "hashing",
     "load_quantizer",
     "losses",
     "mean_average_precision",

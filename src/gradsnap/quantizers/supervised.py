@@ -10,7 +10,10 @@ from gradsnap.losses.labels import check_labels
 from gradsnap.quantizers.checks import checked_rows
 from gradsnap.quantizers.composite import CompositeQuantizer
 
-TARGET_ITERATIONS = 5
+FIRST_SHARE = 0.3
+"""Length of all that tells no label, relative to what does, at the start."""
+
+TARGET_ITERATIONS = 3
 """Of codes and codebooks while the map is still moving."""
 
 
@@ -30,7 +33,8 @@ class SupervisedQuantizer(nn.Module):
         dim: length of a vector.
         num_codebooks: codewords added up for one vector.
         codebook_size: codewords in a codebook; a power of two, 2 to 65,536.
-        projected_dim: length of a mapped vector; at least ``num_codebooks``.
+        projected_dim: length of a mapped vector; at least ``num_codebooks``, and better
+            more than there are classes.
         seed: of everything random.
         iterations: of classifier, codes and map.
         coupling: γ, how much reconstructions follow the mapped rows.
@@ -47,10 +51,10 @@ class SupervisedQuantizer(nn.Module):
         num_codebooks: int,
         codebook_size: int,
         *,
-        projected_dim: int = 64,
+        projected_dim: int = 32,
         seed: int = 0,
         iterations: int = 3,
-        coupling: float = 0.1,
+        coupling: float = 1.0,
         ridge: float = 1e-2,
     ) -> None:
         super().__init__()
@@ -97,28 +101,32 @@ class SupervisedQuantizer(nn.Module):
             raise InputError(f"fit needs at least two rows; got {len(x)}")
         self.mean.copy_(x.mean(dim=0))
         centred, targets = x - self.mean, _centred_targets(labels)
-        projection = _principal(centred, self.quantizer.dim)
+        projection = self._first_projection(centred, targets)
+        words = _unit(centred @ projection)
         for _ in range(self.iterations):
-            mapped = centred @ projection
-            mapped = mapped / mapped.square().sum(dim=1).mean().sqrt().clamp_min(1e-12)
-            words = self._reconstructed(mapped, targets)
+            words = self._reconstructed(_unit(centred @ projection), words, targets)
             projection = _regressed(centred, words, self.ridge)
         self.projection.copy_(projection)
         self.quantizer.fit(centred @ projection)
         self.fitted.fill_(True)
         return self
 
-    def _reconstructed(self, mapped: Tensor, targets: Tensor) -> Tensor:
-        """X̂ (n, r) given mapped rows (n, r) and centred labels (n, L)."""
-        classifier = _regressed(mapped, targets, self.ridge)  # (r, L)
+    def _first_projection(self, centred: Tensor, targets: Tensor) -> Tensor:
+        """Scores of a linear classifier, then principal directions of little weight."""
+        scores = _regressed(centred, targets, self.ridge)[:, : self.quantizer.dim]
+        rest = _principal(centred, self.quantizer.dim - scores.shape[1])
+        weight = FIRST_SHARE * _size(centred @ scores) / _size(centred)
+        return torch.cat([scores, weight * rest], dim=1)
+
+    def _reconstructed(self, mapped: Tensor, words: Tensor, targets: Tensor) -> Tensor:
+        """New X̂ (n, r) given mapped rows (n, r), the last X̂, and labels (n, L)."""
+        classifier = _regressed(words, targets, self.ridge)  # (r, L)
         metric = classifier @ classifier.T
-        metric = metric / metric.diagonal().mean().clamp_min(1e-12)  # γ is relative
-        scaled = targets @ classifier.T  # (n, r)
-        scaled = scaled / scaled.square().sum(dim=1).mean().sqrt().clamp_min(1e-12)
         metric.diagonal().add_(self.coupling)
         values, vectors = torch.linalg.eigh(metric)
         root = vectors * values.clamp_min(1e-12).sqrt() @ vectors.T
-        wanted = torch.linalg.solve(root, (scaled + self.coupling * mapped).T).T
+        pulled = targets @ classifier.T + self.coupling * mapped
+        wanted = torch.linalg.solve(root, pulled.T).T
         inner = CompositeQuantizer(
             self.quantizer.dim,
             self.quantizer.num_codebooks,
@@ -127,8 +135,8 @@ class SupervisedQuantizer(nn.Module):
             iterations=TARGET_ITERATIONS,
         ).to(mapped.device)
         found: Tensor = inner.fit(wanted)(wanted)
-        words: Tensor = torch.linalg.solve(root, found.T).T
-        return words
+        new: Tensor = torch.linalg.solve(root, found.T).T
+        return new
 
     @torch.no_grad()
     def project(self, x: Tensor) -> Tensor:
@@ -153,13 +161,23 @@ class SupervisedQuantizer(nn.Module):
         return self.quantizer.distances(self.project(queries), codes)
 
 
+def _size(rows: Tensor) -> float:
+    """Root of the mean squared length of rows (n, d)."""
+    return float(rows.square().sum(dim=1).mean().sqrt().clamp_min(1e-12))
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Rows (n, d) scaled together to a mean squared length of one."""
+    return rows / _size(rows)
+
+
 def _centred_targets(labels: Tensor) -> Tensor:
-    """Labels as 0 and 1 for each class, less their mean, (n, L)."""
+    """Labels for each class, less their mean, mean squared length one, (n, L)."""
     if labels.ndim == 1:
         _, numbers = labels.unique(return_inverse=True)
         labels = torch.nn.functional.one_hot(numbers)
     targets = labels.float()
-    return targets - targets.mean(dim=0)
+    return _unit(targets - targets.mean(dim=0))
 
 
 def _principal(centred: Tensor, count: int) -> Tensor:
