@@ -36,11 +36,13 @@ from tests.conftest import clustered, fitted, gaussian
 WHOLE = RankingRules(None, "relevant", "zero")
 
 
-@pytest.fixture(params=["compiled", "torch"])
+@pytest.fixture(params=["compiled", "torch", "device"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both the kernel and what replaces it."""
-    if request.param == "torch":
+    """The kernel, what replaces it, and what runs on another device than the CPU."""
+    if request.param != "compiled":
         monkeypatch.setattr(compiled, "_kernel", lambda: None)
+    if request.param == "device":
+        monkeypatch.setattr(groups, "_numpy_sorts", lambda keys: False)
 
 
 class Given(Distances):
@@ -175,6 +177,20 @@ def test_both_engines_find_the_same_groups(top: int) -> None:
         }
         for name, values in wanted.items():
             assert getattr(found, name)[mine].tolist() == values, name
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("cut", [1, 7, 30])
+def test_a_cut_keeps_whole_groups(cut: int) -> None:
+    generator = torch.Generator().manual_seed(cut)
+    table = torch.randint(12, (6, 60), generator=generator).float()
+    relevant = torch.rand(6, 60, generator=generator) < 0.3
+    short = groups.grouped_distances(table, relevant, cut)
+    whole = groups.grouped_distances(table, relevant, 60)
+    reached = whole.starts < cut
+    mine = short.starts < cut
+    for ours, theirs in zip(short[:6], whole[:6], strict=True):
+        assert torch.equal(ours[mine], theirs[reached])
 
 
 def test_queries_without_a_hit() -> None:

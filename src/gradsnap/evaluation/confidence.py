@@ -10,7 +10,12 @@ from torch import Tensor
 
 from gradsnap.errors import InputError
 
-RESAMPLES = 10_000
+RESAMPLES = 2_000
+"""Draws of queries: the ends of a 95 % interval then have 50 draws beyond them."""
+
+SIGN_DRAWS = 10_000
+"""Draws of signs in a paired test: the least p-value is a ten-thousandth."""
+
 CHUNK_ENTRIES = 1 << 22
 """Drawn queries held at once."""
 
@@ -111,7 +116,7 @@ def spread(figures: Sequence[float], level: float = 0.95) -> Spread:
 
 
 def paired_test(
-    ours: Tensor, theirs: Tensor, resamples: int = RESAMPLES, seed: int = 0
+    ours: Tensor, theirs: Tensor, draws: int = SIGN_DRAWS, seed: int = 0
 ) -> PairedTest:
     """Permutation test of the mean difference over the same queries.
 
@@ -122,7 +127,7 @@ def paired_test(
     Args:
         ours: A's figure for each query, (q,).
         theirs: B's figure for the same queries, (q,).
-        resamples: how many draws of signs, and of queries for the interval.
+        draws: how often signs are drawn.
         seed: of the draws.
     """
     if ours.shape != theirs.shape or ours.ndim != 1:
@@ -134,15 +139,15 @@ def paired_test(
     observed = abs(float(difference.mean()))
     generator = torch.Generator().manual_seed(seed)
     as_much = 0
-    for count in _chunks(resamples, len(difference)):
+    for count in _chunks(draws, len(difference)):
         size = (count, len(difference))
         signs = torch.randint(2, size, generator=generator).double().mul_(2).sub_(1)
         means = (signs @ difference / len(difference)).abs()
         as_much += int((means >= observed * (1 - 1e-12)).sum())
     return PairedTest(
         difference=float(difference.mean()),
-        interval=bootstrap(difference, resamples=resamples, seed=seed),
-        p_value=(1 + as_much) / (1 + resamples),
+        interval=bootstrap(difference, seed=seed),
+        p_value=(1 + as_much) / (1 + draws),
         queries=len(difference),
     )
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.evaluation.compiled import kernel_for
+from gradsnap.evaluation.compiled import in_threads, kernel_for
 from gradsnap.evaluation.grades import Grades
 from gradsnap.evaluation.groups import Groups, grouped_counts, grouped_distances
 from gradsnap.hashing.hamming import check_alike, hamming_distances
@@ -116,8 +116,12 @@ class CodeDistances(Distances):
         found = offsets.float()[:, None] + self.cross  # (b, n)
         kernel = kernel_for(found)
         if kernel is not None and self.codes.dtype == torch.uint8:
-            tables = entries.contiguous().numpy()
-            kernel.add_entries(tables, self.by_codebook.numpy(), found.numpy())
+            codes = self.by_codebook.numpy()
+
+            def add(tables: Tensor, part: Tensor) -> None:
+                kernel.add_entries(tables.numpy(), codes, part.numpy())
+
+            in_threads(add, entries.contiguous(), found)
             return found.clamp_min_(0)
         for start in range(0, self.num_items, ITEM_BLOCK):
             part = slice(start, start + ITEM_BLOCK)
@@ -159,12 +163,13 @@ class HashDistances(Distances):
         asked, found = labels
         some = self.queries[rows]
         counts = torch.zeros(len(some), self.levels, grades.top + 1, dtype=torch.int64)
-        kernel.count_levels(
-            (as_words(some).numpy(), asked[rows].numpy()),
-            (self._item_words.numpy(), found.numpy()),
-            grades.several,
-            counts.numpy(),
-        )
+        items = (self._item_words.numpy(), found.numpy())
+
+        def count(words: Tensor, labels: Tensor, part: Tensor) -> None:
+            mine = (words.numpy(), labels.numpy())
+            kernel.count_levels(mine, items, grades.several, part.numpy())
+
+        in_threads(count, as_words(some), asked[rows], counts)
         return counts
 
     def ranked(self, rows: slice, grades: Grades, cut: int) -> Ranked:

@@ -103,16 +103,21 @@ def _keys(distances: Tensor, grades: Tensor, shift: int) -> Tensor:
     return rank.add_(bits, alpha=2)
 
 
+def _numpy_sorts(keys: Tensor) -> bool:
+    """NumPy sorts numbers many times as fast as torch, but only on the CPU."""
+    return keys.device.type == "cpu"
+
+
 def _sorted(keys: Tensor) -> Tensor:
-    """Rows (q, n) in ascending order; NumPy's sort of numbers uses wide registers."""
-    if keys.device.type == "cpu":
+    """Rows (q, n) in ascending order."""
+    if _numpy_sorts(keys):
         return torch.from_numpy(np.sort(keys.numpy(), axis=1))
     return keys.sort(dim=1).values
 
 
 def _smallest(keys: Tensor, count: int) -> Tensor:
     """The ``count`` smallest of each row, in ascending order, (q, count)."""
-    if keys.device.type == "cpu":
+    if _numpy_sorts(keys):
         parted = np.partition(keys.numpy(), count - 1, axis=1)[:, :count]
         return torch.from_numpy(np.sort(parted, axis=1))
     return keys.topk(count, dim=1, largest=False, sorted=True).values
