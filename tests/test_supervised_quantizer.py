@@ -60,8 +60,8 @@ def test_codes_and_distances_are_those_of_mapped_rows() -> None:
 
 def test_fitting_twice_is_equal_and_several_labels_are_learned() -> None:
     x, labels = classes(60)
-    options = {"projected_dim": 4, "iterations": 1}
-    once = SupervisedQuantizer(DIM, 2, 4, **options).fit(x, labels)
+    once = SupervisedQuantizer(DIM, 2, 4, projected_dim=4, iterations=1)
+    once.fit(x, labels)
     again = SupervisedQuantizer(**once.config()).fit(x, labels)
     assert torch.equal(once.encode(x), again.encode(x))
     many = torch.nn.functional.one_hot(labels).bool()

@@ -9,6 +9,9 @@ from gradsnap.hashing.anchored import AnchoredHasher, gram_factor
 from gradsnap.hashing.similar import Similarity
 from gradsnap.progress import track
 
+ROUNDING = 1e-4
+"""Relative length below which a new direction is made of rounding errors."""
+
 KRYLOV_STEPS = 40
 """Dimensions of the space the first direction of a bit is sought in."""
 
@@ -73,13 +76,17 @@ class KernelHasher(AnchoredHasher):
         images = torch.zeros_like(basis)
         for step in range(steps):
             basis[:, step] = vector
-            images[:, step] = white.T @ residue.times((white @ vector)[:, None])[:, 0]
-            rest = images[:, step] - basis @ (basis.T @ images[:, step])
+            image = white.T @ residue.times((white @ vector)[:, None])[:, 0]
+            images[:, step] = image
+            rest = image - basis @ (basis.T @ image)
             rest = rest - basis @ (basis.T @ rest)  # once more, against rounding
+            if rest.norm() <= ROUNDING * image.norm():
+                break  # the space is exhausted
             vector = torch.nn.functional.normalize(rest, dim=0)
-        small = basis.T @ images
+        basis, images = basis[:, : step + 1], images[:, : step + 1]
+        small = (basis.T @ images).double()
         _, vectors = torch.linalg.eigh((small + small.T) / 2)
-        return torch.nn.functional.normalize(basis @ vectors[:, -1], dim=0)
+        return torch.nn.functional.normalize(basis @ vectors[:, -1].to(basis), dim=0)
 
     def _climbed(self, white: Tensor, residue: "Residue", b: Tensor) -> Tensor:
         """Nesterov's steps up ⟨h, R h⟩, halving the step that goes down, (m,)."""
