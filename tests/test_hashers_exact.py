@@ -187,5 +187,9 @@ def test_fewer_rows_than_anchors() -> None:
     x, labels = clustered(20), torch.arange(20) % 2
     for kind in (KernelHasher, DiscreteHasher):
         assert kind(8, 4, anchors=50).fit(x, labels).encode(x).shape == (20, 1)
+    sampled = KernelHasher(8, 4, anchors=5, rows=12, iterations=2).fit(x, labels)
+    assert len(torch.isin(sampled.anchors, x).all(dim=1)) == 5
+    with pytest.raises(InputError, match="rows must be at least 2"):
+        KernelHasher(8, 4, rows=1)
     with pytest.raises(InputError, match="anchors must be at least 1"):
         KernelHasher(8, 4, anchors=0)

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradsnap.errors import InputError
 from gradsnap.hashing.anchored import AnchoredHasher, gram_factor
 from gradsnap.hashing.similar import Similarity
 from gradsnap.progress import track
@@ -31,6 +32,8 @@ class KernelHasher(AnchoredHasher):
         anchors: how many; no more are taken than there are rows.
         ridge: of the norm ‖Fa‖, relative to the mean square of the features.
         iterations: gradient steps for each bit.
+        rows: labelled rows it learns from; of more a seeded sample is taken, as in
+            the paper, since each step goes through all of them.
     """
 
     def __init__(
@@ -42,13 +45,23 @@ class KernelHasher(AnchoredHasher):
         anchors: int = 1000,
         ridge: float = 1e-3,
         iterations: int = 50,
+        rows: int = 10_000,
     ) -> None:
         super().__init__(dim, bits, seed=seed, anchors=anchors, ridge=ridge)
-        self.iterations = iterations
+        if rows < 2:
+            raise InputError(f"rows must be at least 2, got {rows}")
+        self.iterations, self.rows = iterations, rows
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain values."""
-        return super().config() | {"iterations": self.iterations}
+        return super().config() | {"iterations": self.iterations, "rows": self.rows}
+
+    def _fit(self, x: Tensor, labels: Tensor) -> None:
+        if len(x) > self.rows:
+            order = torch.randperm(len(x), generator=self._generator())
+            drawn = order[: self.rows].to(x.device)
+            x, labels = x[drawn], labels[drawn]
+        super()._fit(x, labels)
 
     def _weights(self, features: Tensor, labels: Tensor) -> Tensor:
         similarity = Similarity.of(labels)
