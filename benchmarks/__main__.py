@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks import (
     beam,
+    big_map,
     building,
     candidates,
     composite,
@@ -21,12 +22,15 @@ from benchmarks import (
     fast_scan,
     folders,
     lists,
+    map_speed,
     memory,
     pipeline,
     report,
     rules,
+    shallow,
     steps,
     tasks,
+    ties,
 )
 from benchmarks.timing import use_one_thread
 from benchmarks.vectors import Setting
@@ -47,6 +51,10 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "lists": lists.run,
     "building": building.run,
     "folders": folders.run,
+    "map_speed": map_speed.run,
+    "ties": ties.run,
+    "big_map": big_map.run,
+    "shallow": shallow.run,
     "rules": rules.run,
     "mnist": tasks.mnist,
     "adapters": tasks.adapters,

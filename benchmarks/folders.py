@@ -58,17 +58,17 @@ def opening(path: str) -> tuple[float, float, float]:
     """Seconds to open, MiB of memory it took, and MiB after one search."""
     import time
 
-    from benchmarks.memory import _resident
+    from benchmarks.memory import resident
     from gradsnap.index import load_index
 
     queries = databases.queries()[:1]
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     started = time.perf_counter()
     index = load_index(path)
     seconds = time.perf_counter() - started
-    opened = _resident("VmRSS") - before
+    opened = resident("VmRSS") - before
     index.search(queries, 100)
-    return seconds, opened, _resident("VmRSS") - before
+    return seconds, opened, resident("VmRSS") - before
 
 
 if __name__ == "__main__":

@@ -50,13 +50,13 @@ def growth(kind: str, words: int) -> float:
     y = x.requires_grad_()
     layer(y[:2]).backward(gradient[:2])  # compiles and loads what is needed
     y.grad = None
-    _forget_the_peak()
-    before = _resident("VmRSS")
+    forget_the_peak()
+    before = resident("VmRSS")
     layer(y).backward(gradient)
-    return _resident("VmHWM") - before
+    return resident("VmHWM") - before
 
 
-def _forget_the_peak() -> None:
+def forget_the_peak() -> None:
     """Without this right the peak so far counts too: the figure can only be larger."""
     try:
         CLEAR.write_text("5")
@@ -64,7 +64,8 @@ def _forget_the_peak() -> None:
         say("memory: cannot reset the peak, the figure is an upper bound")
 
 
-def _resident(field: str) -> float:
+def resident(field: str) -> float:
+    """A field of the process's status in MiB, such as VmRSS or its peak VmHWM."""
     lines = STATUS.read_text().splitlines()
     value = next(line for line in lines if line.startswith(field))
     return int(value.split()[1]) / 1024  # the file counts KiB

@@ -15,13 +15,16 @@ from torch.nn import functional
 
 from benchmarks.report import Row, say, skipped
 from gradsnap.files import replacing
-from gradsnap.networks import AlexNet
+from gradsnap.networks import AlexNet, Gist
 
 PIXELS = 96
 IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
 IMAGENET_STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
 WEIGHTS = "alexnet_features.pth"
-CIFAR = "cifar-10-batches-bin/data_batch_{}.bin"
+CIFAR = tuple(
+    f"cifar-10-batches-bin/{name}.bin"
+    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+)
 MNIST = "MNIST/raw/{}-images-idx3-ubyte.gz"
 
 
@@ -126,7 +129,7 @@ def mnist_part(setting: Setting) -> Vectors:
 def embeddings(setting: Setting, count: int = 30_000) -> Vectors:
     """CNN embeddings: AlexNet conv5 of CIFAR-10 images, 256-d; kept in the cache."""
     every, held_out = setting.rows(30_000), setting.rows(5_000)
-    rows = _cached_embeddings(setting, every + held_out)
+    rows = cached_embeddings(setting, every + held_out)
     return Vectors("CNN embeddings", rows[: setting.rows(count)], rows[every:])
 
 
@@ -153,11 +156,14 @@ def gaussian(setting: Setting, dim: int = 192) -> Vectors:
 
 
 def cifar_images(setting: Setting, count: int) -> tuple[Tensor, Tensor]:
-    """The first CIFAR-10 training images (n, 3, 32, 32), uint8, and labels (n,)."""
+    """The first CIFAR-10 images (n, 3, 32, 32), uint8, and labels (n,).
+
+    The last 10,000 of all 60,000 are the test images.
+    """
     records: list[np.ndarray] = []
-    for batch in range(1, 6):
+    for batch in CIFAR:
         if sum(map(len, records)) < count:
-            raw = np.fromfile(setting.file(CIFAR.format(batch)), np.uint8)
+            raw = np.fromfile(setting.file(batch), np.uint8)
             records.append(raw.reshape(-1, 3073))
     data = torch.from_numpy(np.concatenate(records)[:count])
     return data[:, 1:].view(-1, 3, 32, 32), data[:, 0].long()
@@ -177,17 +183,40 @@ def load_features(network: AlexNet, weights: Path) -> None:
     network.features.load_state_dict(own)
 
 
-def _cached_embeddings(setting: Setting, count: int) -> Tensor:
+def cached_embeddings(setting: Setting, count: int) -> Tensor:
+    """AlexNet's conv5 of the first CIFAR-10 images, averaged over places, (n, 256)."""
     weights = setting.file(WEIGHTS)
-    setting.file(CIFAR.format(1))
+    setting.file(CIFAR[0])
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()[:8]
-    path = cache_folder() / f"alexnet-{digest}-cifar10-{PIXELS}px-{count}.npy"
+    return _cached(
+        f"alexnet-{digest}-cifar10-{PIXELS}px-{count}",
+        lambda: _computed_embeddings(setting, weights, count),
+    )
+
+
+def cached_gist(setting: Setting, count: int) -> Tensor:
+    """GIST of the first CIFAR-10 images, (n, 512)."""
+    setting.file(CIFAR[0])
+    return _cached(f"gist-cifar10-{count}", lambda: _computed_gist(setting, count))
+
+
+def _cached(name: str, compute: Callable[[], Tensor]) -> Tensor:
+    path = cache_folder() / f"{name}.npy"
     if not path.is_file():
-        rows = _computed_embeddings(setting, weights, count).numpy()
+        rows = compute().numpy()
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.save(file, rows)
     return torch.from_numpy(np.load(path))
+
+
+def _computed_gist(setting: Setting, count: int) -> Tensor:
+    images, _ = cifar_images(setting, count)
+    describe, parts = Gist(), []
+    for done, part in enumerate(images.split(5000)):
+        say(f"GIST: {done * 5000:,} of {count:,} (once, then cached)")
+        parts.append(describe(part))
+    return torch.cat(parts)
 
 
 @torch.no_grad()

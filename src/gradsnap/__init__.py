@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradsnap import (
         data,
+        evaluation,
         export,
+        hashing,
         index,
         losses,
         networks,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         ProductQuantizer,
         Quantizer,
         ResidualQuantizer,
+        SupervisedQuantizer,
         load_quantizer,
     )
     from gradsnap.rivals import QuantizationPenalty, SoftAssignment, StraightThrough
@@ -106,6 +109,7 @@ _HOMES = {
         "ProductQuantizer",
         "Quantizer",
         "ResidualQuantizer",
+        "SupervisedQuantizer",
         "load_quantizer",
     ),
     "rivals": (
@@ -157,11 +161,14 @@ __all__ = [
     "SnappingRule",
     "SoftAssignment",
     "StraightThrough",
+    "SupervisedQuantizer",
     "TripletLoss",
     "build_network",
     "data",
     "embed",
+    "evaluation",
     "export",
+    "hashing",
     "index",
     "load",
     "load_index",

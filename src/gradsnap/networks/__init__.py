@@ -12,6 +12,7 @@ from gradsnap.networks.efficientnet_lite import EfficientNetLite0, efficientnet_
 from gradsnap.networks.elsewhere import LIBRARIES, from_import_path, from_library
 from gradsnap.networks.embedder import Embedder
 from gradsnap.networks.freezing import freeze, parameter_groups
+from gradsnap.networks.gist import Gist
 from gradsnap.networks.head import Head
 from gradsnap.networks.preprocessing import Preprocess
 from gradsnap.networks.small import SmallConvNet
@@ -85,6 +86,7 @@ __all__ = [
     "AlexNet",
     "EfficientNetLite0",
     "Embedder",
+    "Gist",
     "Head",
     "Network",
     "Preprocess",

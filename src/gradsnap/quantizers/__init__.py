@@ -10,6 +10,7 @@ from gradsnap.quantizers.residual import (
     ResidualQuantizer,
 )
 from gradsnap.quantizers.storage import load_quantizer
+from gradsnap.quantizers.supervised import SupervisedQuantizer
 
 QUANTIZERS: dict[str, type[Quantizer]] = {
     "pq": ProductQuantizer,
@@ -31,6 +32,7 @@ __all__ = [
     "ProductQuantizer",
     "Quantizer",
     "ResidualQuantizer",
+    "SupervisedQuantizer",
     "Tables",
     "load_quantizer",
 ]

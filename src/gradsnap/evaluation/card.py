@@ -1,0 +1,187 @@
+"""The protocol card: everything a figure depends on, beside the figure."""
+
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import torch
+
+from gradsnap.data.protocols import Split
+from gradsnap.errors import FileFormatError, InputError
+from gradsnap.evaluation.rules import TIES, RankingRules
+
+DECISIVE = (
+    "dataset",
+    "split_hashes",
+    "queries",
+    "training",
+    "database",
+    "training_in_database",
+    "length",
+    "divisor",
+    "no_hit",
+    "ties",
+)
+"""What two figures must share to be compared; the rest is told, and may differ."""
+
+
+class Difference(NamedTuple):
+    """One thing two cards do not share."""
+
+    field: str
+    ours: object
+    theirs: object
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.ours!r} and {self.theirs!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolCard:
+    """How a figure was measured, so that it can be run again and disputed."""
+
+    dataset: str
+    """Name of the data set."""
+    split_hashes: tuple[str, ...]
+    """The hash of each split that was run, one a seed."""
+    queries: int
+    training: int
+    database: int
+    training_in_database: bool
+    """Whether the queries also search training items."""
+    length: int | None
+    """R, how many results count; None is the whole database."""
+    divisor: str
+    """What the average precision is divided by; see ``RankingRules``."""
+    no_hit: str
+    """What becomes of queries without a hit; see ``RankingRules``."""
+    ties: str = TIES
+    seeds: tuple[int, ...] = (0,)
+    network: str = ""
+    """What made the embeddings."""
+    method: str = ""
+    """What made the codes, with its settings."""
+    bits: int | None = None
+    """Length of a code; None for embeddings."""
+    machine: str = ""
+    command: str = ""
+    version: str = ""
+    """Of gradsnap and torch."""
+
+    @classmethod
+    def of(
+        cls,
+        dataset: str,
+        splits: Sequence[Split],
+        rules: RankingRules,
+        *,
+        seeds: Sequence[int],
+        network: str = "",
+        method: str = "",
+        bits: int | None = None,
+    ) -> "ProtocolCard":
+        """The card of splits of one protocol, on this machine and command line.
+
+        Args:
+            dataset: its name.
+            splits: one for each seed, of the same sizes.
+            rules: of the ranking.
+            seeds: one for each split.
+            network: what made the embeddings.
+            method: what made the codes.
+            bits: length of a code.
+        """
+        sizes = {tuple(map(len, (s.queries, s.train, s.database))) for s in splits}
+        if len(sizes) != 1 or len(splits) != len(seeds):
+            raise InputError(
+                f"a card needs one split a seed, all of one size; got {len(splits)} "
+                f"splits of sizes {sorted(sizes)} for {len(seeds)} seeds"
+            )
+        [(queries, training, database)] = sizes
+        first = splits[0]
+        return cls(
+            dataset=dataset,
+            split_hashes=tuple(split.hash for split in splits),
+            queries=queries,
+            training=training,
+            database=database,
+            training_in_database=bool(torch.isin(first.train, first.database).any()),
+            length=rules.length,
+            divisor=rules.divisor,
+            no_hit=rules.no_hit,
+            seeds=tuple(seeds),
+            network=network,
+            method=method,
+            bits=bits,
+            machine=machine(),
+            command=shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
+            version=_version(),
+        )
+
+    @property
+    def rules(self) -> RankingRules:
+        """The rules of the ranking."""
+        return RankingRules(self.length, self.divisor, self.no_hit)  # type: ignore[arg-type]
+
+    def differences(self, other: "ProtocolCard") -> tuple[Difference, ...]:
+        """What makes figures of the two cards answers to different questions."""
+        return self._unlike(other, DECISIVE)
+
+    def notes(self, other: "ProtocolCard") -> tuple[Difference, ...]:
+        """What else differs: network, method, seeds, machine and the like."""
+        rest = [f.name for f in fields(self) if f.name not in DECISIVE]
+        return self._unlike(other, rest)
+
+    def _unlike(
+        self, other: "ProtocolCard", names: Sequence[str]
+    ) -> tuple[Difference, ...]:
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
+        return tuple(Difference(*pair) for pair in pairs if pair[1] != pair[2])
+
+    def record(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        values = asdict(self)
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "ProtocolCard":
+        """The card written by ``record``.
+
+        Raises:
+            FileFormatError: a field is missing or unknown.
+        """
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in record.items()
+        }
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise FileFormatError(f"this is no protocol card: {error}") from error
+
+    def __str__(self) -> str:
+        kept = "with" if self.training_in_database else "without"
+        return (
+            f"{self.dataset}: {self.queries:,} queries, {self.training:,} training "
+            f"items, database of {self.database:,} {kept} the training items "
+            f"(split {', '.join(self.split_hashes)}); {self.rules}; "
+            f"seeds {', '.join(map(str, self.seeds))}"
+        )
+
+
+def machine() -> str:
+    """The processor, or the CUDA device, and the system, in one line."""
+    cuda = torch.cuda.is_available()
+    device = torch.cuda.get_device_name() if cuda else platform.processor()
+    return (
+        f"{device or platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+    )
+
+
+def _version() -> str:
+    from gradsnap import __version__
+
+    return f"gradsnap {__version__}, torch {torch.__version__}"

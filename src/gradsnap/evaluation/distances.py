@@ -1,0 +1,203 @@
+"""What can be ranked: embeddings, codes of a quantizer, and hashes.
+
+All rank a database for queries by blocks: ``groups`` gives the tie groups of some
+queries against all items, and never holds more than a block of distances.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gradsnap.errors import InputError
+from gradsnap.evaluation.compiled import in_threads, kernel_for
+from gradsnap.evaluation.grades import Grades
+from gradsnap.evaluation.groups import Groups, grouped_counts, grouped_distances
+from gradsnap.hashing.hamming import check_alike, hamming_distances
+from gradsnap.hashing.packing import as_words
+from gradsnap.quantizers import Quantizer
+
+BLOCK_ENTRIES = 1 << 23
+"""Distances held at once, 32 MiB, unless one query alone has more."""
+
+HASH_ROWS = 1024
+"""Queries that are counted together where distances are not kept."""
+
+RADIUS = 2
+"""Hamming radius whose precision is reported: a hash table can look that far."""
+
+ITEM_BLOCK = 1 << 16
+"""Items whose reconstructions or look-ups are gathered at once."""
+
+
+class Ranked(NamedTuple):
+    """Some queries against the whole database."""
+
+    groups: Groups
+    """Their tie groups, complete up to the cut."""
+    grade_counts: Tensor
+    """Items of each grade in the whole database, int64 (q, grades)."""
+    within_radius: Tensor | None = None
+    """Precision within Hamming radius 2, float64 (q,); zero where that is empty."""
+
+
+class Distances(ABC):
+    """Queries against a database; a child says how far apart they are."""
+
+    num_queries: int
+    num_items: int
+    device: torch.device
+
+    @abstractmethod
+    def block(self, rows: slice) -> Tensor:
+        """Distances of some queries to all items, float32 (b, n), not negative."""
+
+    @property
+    def block_rows(self) -> int:
+        """How many queries make one block."""
+        return max(1, BLOCK_ENTRIES // max(self.num_items, 1))
+
+    def ranked(self, rows: slice, grades: Grades, cut: int) -> Ranked:
+        """Tie groups of some queries, complete up to rank ``cut``."""
+        graded = grades.block(rows)
+        groups = grouped_distances(self.block(rows), graded, cut, grades.top)
+        return Ranked(groups, _grade_counts(graded, grades.top))
+
+
+class EmbeddingDistances(Distances):
+    """Exact l2 distances of embeddings.
+
+    Args:
+        queries: floating (q, dim).
+        database: floating (n, dim).
+    """
+
+    def __init__(self, queries: Tensor, database: Tensor) -> None:
+        if queries.ndim != 2 or queries.shape[1:] != database.shape[1:]:
+            raise InputError(
+                f"expected embeddings (q, dim) and (n, dim), got "
+                f"{tuple(queries.shape)} and {tuple(database.shape)}"
+            )
+        self.queries, self.database = queries.detach(), database.detach()
+        self.norms = self.database.square().sum(dim=1)
+        self.num_queries, self.num_items = len(queries), len(database)
+        self.device = database.device
+
+    def block(self, rows: slice) -> Tensor:
+        """Squared distances of some queries to all items, (b, n)."""
+        some = self.queries[rows]
+        found = torch.addmm(self.norms, some, self.database.T, alpha=-2)
+        found += some.square().sum(dim=1, keepdim=True)
+        return found.float().clamp_min_(0)
+
+
+class CodeDistances(Distances):
+    """Asymmetric distances (ADC): queries as they are, the database as codes.
+
+    Args:
+        quantizer: fitted.
+        queries: floating (q, dim).
+        codes: of the database, (n, num_codebooks).
+    """
+
+    def __init__(self, quantizer: Quantizer, queries: Tensor, codes: Tensor) -> None:
+        self.quantizer, self.queries, self.codes = quantizer, queries, codes
+        parts = [quantizer.cross_terms(part) for part in codes.split(ITEM_BLOCK)]
+        self.cross = torch.cat(parts).float()
+        self.by_codebook = codes.T.contiguous()  # (M, n)
+        self.num_queries, self.num_items = len(queries), len(codes)
+        self.device = codes.device
+
+    def block(self, rows: slice) -> Tensor:
+        """Squared distances of some queries to all reconstructions, (b, n)."""
+        entries, offsets = self.quantizer.tables(self.queries[rows])
+        entries = entries.float()
+        found = offsets.float()[:, None] + self.cross  # (b, n)
+        kernel = kernel_for(found)
+        if kernel is not None and self.codes.dtype == torch.uint8:
+            codes = self.by_codebook.numpy()
+
+            def add(tables: Tensor, part: Tensor) -> None:
+                kernel.add_entries(tables.numpy(), codes, part.numpy())
+
+            in_threads(add, entries.contiguous(), found)
+            return found.clamp_min_(0)
+        for start in range(0, self.num_items, ITEM_BLOCK):
+            part = slice(start, start + ITEM_BLOCK)
+            for m, words in enumerate(self.by_codebook[:, part].long()):
+                found[:, part] += entries[:, m][:, words]
+        return found.clamp_min_(0)
+
+
+class HashDistances(Distances):
+    """Hamming distances of packed hashes, which are counted instead of sorted.
+
+    Args:
+        queries: uint8 (q, bytes).
+        database: uint8 (n, bytes).
+    """
+
+    def __init__(self, queries: Tensor, database: Tensor) -> None:
+        check_alike(queries, database)
+        self.queries, self.database = queries, database
+        self.levels = 8 * queries.shape[1] + 1
+        self._item_words = as_words(database).T.contiguous()  # (words, n)
+        self.num_queries, self.num_items = len(queries), len(database)
+        self.device = database.device
+
+    @property
+    def block_rows(self) -> int:
+        """How many queries make one block."""
+        return HASH_ROWS
+
+    def block(self, rows: slice) -> Tensor:
+        """Hamming distances of some queries to all items, (b, n)."""
+        return hamming_distances(self.queries[rows], self.database)
+
+    def counts(self, rows: slice, grades: Grades) -> Tensor:
+        """Items of each grade at each distance, int64 (b, distances, grades)."""
+        kernel, labels = kernel_for(self.database), grades.as_words
+        if kernel is None or labels is None:
+            return self._counted_in_torch(rows, grades)
+        asked, found = labels
+        some = self.queries[rows]
+        counts = torch.zeros(len(some), self.levels, grades.top + 1, dtype=torch.int64)
+        items = (self._item_words.numpy(), found.numpy())
+
+        def count(words: Tensor, labels: Tensor, part: Tensor) -> None:
+            mine = (words.numpy(), labels.numpy())
+            kernel.count_levels(mine, items, grades.several, part.numpy())
+
+        in_threads(count, as_words(some), asked[rows], counts)
+        return counts
+
+    def ranked(self, rows: slice, grades: Grades, cut: int) -> Ranked:
+        """Tie groups of some queries; all of them, whatever the cut."""
+        counts = self.counts(rows, grades)
+        near = counts[:, : RADIUS + 1].sum(dim=1).double()  # (b, grades)
+        within = near[:, 1:].sum(dim=1) / near.sum(dim=1).clamp_min(1)
+        return Ranked(grouped_counts(counts), counts.sum(dim=1), within)
+
+    def _counted_in_torch(self, rows: slice, grades: Grades) -> Tensor:
+        some, kinds = self.queries[rows], grades.top + 1
+        total = torch.zeros(
+            len(some) * self.levels * kinds, dtype=torch.int64, device=self.device
+        )
+        offsets = torch.arange(len(some), device=self.device)[:, None] * self.levels
+        step = max(1, BLOCK_ENTRIES // len(some))
+        for start in range(0, self.num_items, step):
+            part = slice(start, start + step)
+            level = hamming_distances(some, self.database[part]).long() + offsets
+            cells = level.mul_(kinds).add_(grades.block(rows, part))
+            total += cells.flatten().bincount(minlength=len(total))
+        return total.view(len(some), self.levels, kinds)
+
+
+def _grade_counts(grades: Tensor, top: int) -> Tensor:
+    """Items of each grade, int64 (b, top + 1), of grades (b, n)."""
+    kinds = torch.arange(top + 1, device=grades.device)
+    if top == 1:
+        hits = grades.sum(dim=1)
+        return torch.stack([grades.shape[1] - hits, hits], dim=1)
+    return torch.stack([(grades == kind).sum(dim=1) for kind in kinds], dim=1)

@@ -1,0 +1,197 @@
+"""Hashers one by one: their objectives, and FAISS where it has the same method."""
+
+import itertools
+import math
+
+import faiss
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gradsnap.errors import InputError
+from gradsnap.hashing import (
+    DiscreteHasher,
+    IterativeQuantizer,
+    KernelHasher,
+    PrincipalHasher,
+    SpectralHasher,
+    unpacked_bits,
+)
+from gradsnap.hashing.anchors import kernel_width, likeness
+from gradsnap.hashing.discrete import cyclic_descent
+from gradsnap.hashing.kernel import Residue, _objective
+from gradsnap.hashing.linear import principal_directions, rotated_to_signs
+from gradsnap.hashing.similar import Similarity, many_hot
+from tests.conftest import clustered, gaussian
+
+
+def quantization_loss(projected: Tensor) -> float:
+    """‖B − V‖² with B the signs of V (n, bits)."""
+    return float((projected.sign() - projected).square().sum())
+
+
+def test_itq_loss_never_rises_and_rotations_stay_orthogonal() -> None:
+    projected = clustered(200, 6) - clustered(200, 6).mean(dim=0)
+    rotation, losses = torch.eye(6), []
+    for _ in range(20):
+        losses.append(quantization_loss(projected @ rotation))
+        rotation = rotated_to_signs(projected, rotation)
+        torch.testing.assert_close(
+            rotation.T @ rotation, torch.eye(6), atol=1e-5, rtol=0
+        )
+    assert all(b <= a * (1 + 1e-5) for a, b in itertools.pairwise(losses))
+    assert losses[-1] < losses[0]
+
+
+def test_itq_does_as_well_as_faiss() -> None:
+    x = clustered(400, 12, clusters=30)
+    ours = IterativeQuantizer(12, 6).fit(x)
+    theirs = faiss.ITQTransform(12, 6, True)
+    theirs.train(x.numpy())
+    projected = (x - ours.mean) @ ours.directions
+    # FAISS normalizes rows first; so compare on rows it would get
+    unit = torch.nn.functional.normalize(x - x.mean(dim=0), dim=1)
+    mine = IterativeQuantizer(12, 6).fit(unit)
+    my_loss = quantization_loss((unit - mine.mean) @ mine.directions)
+    their_rows = torch.from_numpy(theirs.apply(x.numpy()))
+    assert my_loss < 1.05 * quantization_loss(their_rows)
+    assert quantization_loss(projected) > 0
+
+
+def test_principal_directions_equal_the_singular_vectors() -> None:
+    centred = clustered(100, 7) - clustered(100, 7).mean(dim=0)
+    found = principal_directions(centred, 4)
+    _, _, right = np.linalg.svd(centred.numpy().astype(float), full_matrices=False)
+    for k in range(4):
+        assert abs(float(found[:, k] @ torch.from_numpy(right[k]).float())) > 0.9999
+        assert found[:, k][found[:, k].abs().argmax()] > 0
+
+
+@pytest.mark.parametrize("kind", [PrincipalHasher, IterativeQuantizer])
+def test_no_more_bits_than_directions(kind: type[PrincipalHasher]) -> None:
+    with pytest.raises(InputError, match="9 > 8"):
+        kind(8, 9)
+
+
+def test_spectral_hashing_equals_its_formula() -> None:
+    x = gaussian(60, 3) * torch.tensor([5.0, 2.0, 1.0])
+    hasher = SpectralHasher(3, 5).fit(x)
+    centred = x - x.mean(dim=0)
+    axes = principal_directions(centred, 3)
+    v = (centred @ axes).double()
+    low, high = v.amin(dim=0), v.amax(dim=0)
+    modes = sorted(
+        (k / float(high[axis] - low[axis]), axis, k)
+        for axis in range(3)
+        for k in range(1, 6)
+    )[:5]
+    bits = unpacked_bits(hasher.encode(x), 5)
+    for bit, (_, axis, k) in enumerate(modes):
+        extent = float(high[axis] - low[axis])
+        for row in range(60):
+            angle = math.pi / 2 + k * math.pi * float(v[row, axis] - low[axis]) / extent
+            if abs(math.sin(angle)) > 1e-3:
+                assert bool(bits[row, bit]) == (math.sin(angle) > 0)
+
+
+def test_likeness_equals_its_formula() -> None:
+    x, anchors = gaussian(5, 4), gaussian(3, 4, seed=1)
+    width = kernel_width(x, anchors)
+    found = likeness(x, anchors, width)
+    for i, j in itertools.product(range(5), range(3)):
+        square = float((x[i] - anchors[j]).double().square().sum())
+        assert found[i, j] == pytest.approx(math.exp(-square / width), abs=1e-5)
+
+
+@pytest.mark.parametrize("multiple", [False, True])
+def test_similarity_equals_its_table(multiple: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (30,), generator=generator)
+    if multiple:
+        labels = torch.rand(30, 5, generator=generator) < 0.3
+    rows = labels.tolist()
+    table = torch.tensor(
+        [
+            [
+                1.0 if (any(map(min, a, b)) if multiple else a == b) else -1.0
+                for b in rows
+            ]
+            for a in rows
+        ]
+    )
+    values = gaussian(30, 3)
+    torch.testing.assert_close(Similarity.of(labels).times(values), table @ values)
+    hashes = gaussian(30, 2).sign()
+    residue = Residue(Similarity.of(labels), 8, hashes[:, :1]).without(hashes[:, 1])
+    wanted = (8 * table - hashes @ hashes.T) @ values
+    torch.testing.assert_close(residue.times(values), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_each_bit_is_the_best_given_the_others() -> None:
+    """SDH's step: no single flip lowers ‖B W‖² − 2 tr(B Qᵀ), and none may raise it."""
+    signs, pull, classifier = gaussian(20, 4).sign(), gaussian(20, 4, 1), gaussian(4, 3)
+
+    def loss(b: Tensor) -> float:
+        return float((b @ classifier).square().sum() - 2 * (b * pull).sum())
+
+    found = cyclic_descent(signs, pull, classifier)
+    assert loss(found) <= loss(signs)
+    for row, bit in itertools.product(range(20), range(4)):
+        flipped = found.clone()
+        flipped[row, bit] *= -1
+        assert loss(flipped) >= loss(found) - 1e-4
+
+
+def test_discrete_hashes_are_those_of_a_classifier() -> None:
+    x = clustered(120, clusters=4)
+    labels = (x @ gaussian(8, 3, seed=7)).argmax(dim=1)
+    hasher = DiscreteHasher(8, 8, anchors=200, ridge=1e-4).fit(x, labels)
+    signs = unpacked_bits(hasher.encode(x), 8).float() * 2 - 1
+    targets = many_hot(labels)
+    fit = torch.linalg.lstsq(signs, targets).solution
+    right = ((signs @ fit).argmax(dim=1) == labels).float().mean()
+    assert right > 0.9
+
+
+def test_gradient_of_the_smooth_objective() -> None:
+    white, b = gaussian(30, 5).double(), gaussian(1, 5, seed=1)[0].double()
+    similarity = Similarity.of(torch.arange(30) % 3)
+    residue = Residue(similarity, 4, white.new_empty(30, 0))
+    _, gradient = _objective(white, residue, b)
+    for k in range(5):
+        step = torch.zeros(5, dtype=torch.float64)
+        step[k] = 1e-5
+        up, _ = _objective(white, residue, b + step)
+        down, _ = _objective(white, residue, b - step)
+        slope = (up - down) / 2e-5
+        assert 2 * gradient[k] * 0.5 == pytest.approx(
+            slope, rel=1e-4
+        )  # h' = (1 − h²)/2
+
+
+def test_kernel_hasher_starts_at_the_leading_direction_and_climbs() -> None:
+    hasher = KernelHasher(8, 4, anchors=12)
+    white = gaussian(60, 12)
+    residue = Residue(Similarity.of(torch.arange(60) % 3), 4, white.new_empty(60, 0))
+    start = hasher._leading(white, residue)
+    table = white.T @ residue.times(white)
+    largest = float(torch.linalg.eigvalsh(table)[-1])
+    assert float(start @ table @ start) == pytest.approx(largest, rel=1e-3)
+    before, _ = _objective(white, residue, 5 * start)
+    after, _ = _objective(white, residue, hasher._climbed(white, residue, 5 * start))
+    assert after > before
+
+
+def test_fewer_rows_than_anchors() -> None:
+    x, labels = clustered(20), torch.arange(20) % 2
+    for kind in (KernelHasher, DiscreteHasher):
+        assert kind(8, 4, anchors=50).fit(x, labels).encode(x).shape == (20, 1)
+    sampled = KernelHasher(8, 4, anchors=5, rows=12, iterations=2).fit(x, labels)
+    assert (sampled.anchors[:, None] == x).all(dim=2).any(dim=1).all()
+    whole = KernelHasher(8, 4, anchors=5, iterations=2).fit(x, labels)
+    assert not torch.equal(sampled.mean, whole.mean)
+    with pytest.raises(InputError, match="rows must be at least 2"):
+        KernelHasher(8, 4, rows=1)
+    with pytest.raises(InputError, match="anchors must be at least 1"):
+        KernelHasher(8, 4, anchors=0)
