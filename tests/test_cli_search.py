@@ -181,3 +181,33 @@ def test_bad_input_is_a_sentence(vectors, tmp_path, arguments, words) -> None:
 def test_a_query_and_an_id_are_one_too_many(photo_index) -> None:
     assert "not both" in gradsnap("search", photo_index)
     assert "not both" in gradsnap("search", photo_index, "x.npy", "--id", "y")
+
+
+def test_evaluate_and_compare(model, photos, tmp_path) -> None:
+    said = json.loads(gradsnap("evaluate", model, "--json", "--out", tmp_path / "e"))
+    assert said["MAP of model codes"] == pytest.approx(
+        gs.load(model).card["figures"]["code_map"]
+    )
+    names = {path.name for path in (tmp_path / "e").iterdir()}
+    assert names >= {"floats.json", "codes.json", "codes.csv", "precision_at.png"}
+    files = tmp_path / "e" / "floats.json", tmp_path / "e" / "codes.json"
+    assert "model codes" in gradsnap("compare", *files)
+    assert len(json.loads(gradsnap("compare", tmp_path / "e", "--json"))) == 2
+    gradsnap("evaluate", model, "--length", 3, "--out", tmp_path / "short", "-q")
+    other = tmp_path / "short" / "codes.json"
+    said = gradsnap("compare", files[1], other)
+    assert "different questions" in said
+    assert "length" in said
+    assert "length" in gradsnap("compare", files[1], other, "--allow-differences")
+
+
+def test_bad_evaluations(model, tmp_path) -> None:
+    assert "relevant, found" in gradsnap("evaluate", model, "--divisor", "all")
+    assert "not evaluated yet" in gradsnap("compare", tmp_path)
+    assert "there is no file" in gradsnap("compare", tmp_path / "x.json")
+
+
+def test_info(model, photo_index, tmp_path) -> None:
+    assert json.loads(gradsnap("info", model, "--json"))["network"].startswith("small")
+    assert json.loads(gradsnap("info", photo_index, "--json"))["items"] == 20
+    assert "neither" in gradsnap("info", tmp_path)

@@ -252,8 +252,9 @@ def test_kept_words_of_the_card(vectors, tmp_path) -> None:
     card = json.loads((tmp_path / "m" / "card.json").read_text())
     assert card["data"] == str(vectors)
     assert card["protocol"]["name"] == "fraction"
-    assert card["split_hash"]
-    assert card["queries"] + card["database"] == card["items"] == 120
+    assert card["card"]["split_hashes"]
+    counts = card["card"]["queries"], card["card"]["database"]
+    assert sum(counts) == card["items"] == 120
 
 
 def killed_at_random(command: list[str], seconds: float) -> bool:

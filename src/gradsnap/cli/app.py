@@ -4,7 +4,16 @@ import sys
 
 import typer
 
-from gradsnap.cli import encode, export, index, search, train
+from gradsnap.cli import (
+    compare,
+    encode,
+    evaluate,
+    export,
+    index,
+    info,
+    search,
+    train,
+)
 
 app = typer.Typer(
     name="gradsnap",
@@ -14,10 +23,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("train", epilog=train.EXAMPLES)(train.train)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("encode", epilog=encode.EXAMPLES)(encode.encode)
 app.command("index", epilog=index.EXAMPLES)(index.index)
 app.command("search", epilog=search.EXAMPLES)(search.search)
 app.command("export", epilog=export.EXAMPLES)(export.export)
+app.command("info", epilog=info.EXAMPLES)(info.info)
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """``gradsnap train``: from data to a model folder."""
 
-import json
 import logging
 import os
 import sys
@@ -126,23 +125,23 @@ def _is_setting(text: str) -> bool:
 
 
 def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps(card, indent=2) + "\n")
-        return
-    from rich.console import Console
-    from rich.table import Table
+    from gradsnap.cli.output import say
 
-    figures = {name: f"{value:.4f}" for name, value in card["figures"].items()}
-    table = Table(title=f"{card['data']}, {card['bits']}-bit codes", show_header=False)
-    rows = {
+    if as_json:
+        say("", card, as_json=True, quiet=False)
+        return
+    figures = card["figures"]
+    facts = {
         "MAP of floats": figures.get("float_map", "not measured"),
         "MAP of codes": figures.get("code_map", "not measured"),
         "relative quantization error": figures.get("relative_error", "not measured"),
-        "bytes a vector": f"{card['bits'] / 8:g}",
-        "queries, database": f"{card['queries']:,}, {card['database']:,}",
-        "protocol, split": f"{card['protocol']['name']}, {card['split_hash']}",
+        "bytes a vector": card["bits"] / 8,
+        "queries": card["card"]["queries"],
+        "database": card["card"]["database"],
+        "protocol": card["protocol"]["name"],
+        "split": card["card"]["split_hashes"][0],
+        "rules": card["rules"],
         "model folder": str(out),
     }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    Console().print(table)
+    title = f"{card['data']}, {card['bits']}-bit codes"
+    say(title, facts, as_json=False, quiet=False)

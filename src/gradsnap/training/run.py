@@ -2,8 +2,6 @@
 
 import contextlib
 import logging
-import platform
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 
 from gradsnap.data import Dataset, Split
 from gradsnap.errors import InputError
+from gradsnap.evaluation import RankingRules
 from gradsnap.files import make_folder, write_text
 from gradsnap.training.batch_norm import with_global_batch_norm
 from gradsnap.training.checkpoints import load_checkpoint, save_checkpoint, truncate_log
@@ -34,14 +33,11 @@ from gradsnap.training.monitors import (
     measure,
 )
 from gradsnap.training.processes import Processes, joined_processes
-from gradsnap.training.scoring import Labelled, Scores, score
+from gradsnap.training.scoring import Labelled, Scores, protocol_card, rules_of, score
 from gradsnap.training.settings import to_toml
 from gradsnap.training.trunk import with_trunk_outputs
 
 logger = logging.getLogger(__name__)
-
-TOP = {"nuswide": 5000, "ilsvrc2012": 1500}
-"""How many results MAP looks at, by protocol; the whole database elsewhere."""
 
 
 def run_training(
@@ -186,7 +182,7 @@ class Run:
             quantizer.fit(searched.rows)
         if not scored:
             return None
-        return score(quantizer, self._labelled(split.queries), searched, self._top)
+        return score(quantizer, self._labelled(split.queries), searched, self._rules)
 
     def _is_due(self, every: int) -> bool:
         return (
@@ -200,16 +196,17 @@ class Run:
             return {}
         queries = self._labelled(split.validation)
         searched = self._labelled(split.validation_database)
-        scores = score(learner.quantizer, queries, searched, self._top)
-        if scores.code_map > learner.best:
-            learner.best = scores.code_map
+        scores = score(learner.quantizer, queries, searched, self._rules)
+        figures = scores.figures()
+        if figures["code_map"] > learner.best:
+            learner.best = figures["code_map"]
             if self.processes.first:
                 save_checkpoint(learner, self.config, self.best)
-        return {"float_map": scores.float_map, "code_map": scores.code_map}
+        return {name: figures[name] for name in ("float_map", "code_map")}
 
     @property
-    def _top(self) -> int | None:
-        return TOP.get(self.config.data.protocol or "")
+    def _rules(self) -> RankingRules:
+        return rules_of(self.config.data.protocol)
 
     def _labelled(self, indices: Tensor) -> Labelled:
         labels = self.feed.labels[indices]
@@ -218,26 +215,21 @@ class Run:
 
     def _card(self, scores: Scores | None) -> dict[str, Any]:
         split, data = self.feed.split, self.config.data
+        name, bits = self.feed.dataset.name, self.learner.quantizer.bits
+        protocol = protocol_card(self.config, name, split, self._rules, bits)
         return {
-            "data": self.feed.dataset.name,
+            "data": name,
             "items": len(self.feed.dataset),
             "skipped": len(self.feed.dataset.skipped),
             "classes": list(self.feed.dataset.classes),
             "protocol": {"name": data.protocol, **data.protocol_options},
-            "split_hash": split.hash,
-            "training_items": len(split.train),
-            "queries": len(split.queries),
-            "database": len(split.database),
-            "ranking_length": TOP.get(data.protocol or "", "whole database"),
-            "ties": "by place in the database",
-            "bits": self.learner.quantizer.bits,
+            "bits": bits,
             "step": self.learner.step,
             "validation_code_map": max(self.learner.best, 0.0) or None,
-            "figures": {} if scores is None else scores._asdict(),
+            "figures": {} if scores is None else scores.figures(),
+            "rules": str(self._rules),
+            "card": protocol.record(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "machine": platform.platform(),
-            "torch": torch.__version__,
-            "command": " ".join(sys.argv),
         }
 
 

@@ -1,27 +1,23 @@
-"""How well floats and codes rank, measured in blocks of queries."""
+"""How well floats and codes rank, by the rules of the protocol."""
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from gradsnap.data import ranked_relevance, total_relevant
-from gradsnap.evaluation import mean_average_precision
-from gradsnap.progress import track
+from gradsnap.data import Split
+from gradsnap.evaluation import (
+    CodeDistances,
+    EmbeddingDistances,
+    Evaluation,
+    ProtocolCard,
+    RankingRules,
+    evaluate,
+)
 from gradsnap.quantizers import Quantizer
+from gradsnap.training.config import TrainingConfig
 
-QUERIES_AT_ONCE = 64
-
-
-class Scores(NamedTuple):
-    """What a trained network is worth on one pair of queries and database."""
-
-    float_map: float
-    """MAP of ranking the database by the embeddings' distances."""
-    code_map: float
-    """MAP of ranking it by the distances from queries to reconstructions."""
-    relative_error: float
-    """Quantization error over the variance of the database's embeddings."""
+LENGTHS = {"nuswide": 5000, "ilsvrc2012": 1500}
+"""How many results MAP looks at, by protocol; the whole database elsewhere."""
 
 
 class Labelled(NamedTuple):
@@ -33,34 +29,64 @@ class Labelled(NamedTuple):
     """(n,) or multi-hot (n, L)."""
 
 
+class Scores(NamedTuple):
+    """What a trained network is worth on one pair of queries and database."""
+
+    floats: Evaluation
+    """Ranking by the embeddings' distances."""
+    codes: Evaluation
+    """Ranking by the distances from queries to reconstructions."""
+    relative_error: float
+    """Quantization error over the variance of the database's embeddings."""
+
+    def figures(self) -> dict[str, float]:
+        """The three numbers of a table."""
+        return {
+            "float_map": self.floats.map,
+            "code_map": self.codes.map,
+            "relative_error": self.relative_error,
+        }
+
+
+def rules_of(protocol: str | None) -> RankingRules:
+    """How the paper's tables rank under a protocol; ties are in expectation."""
+    return RankingRules(LENGTHS.get(protocol or ""), divisor="relevant", no_hit="zero")
+
+
+def protocol_card(
+    config: TrainingConfig,
+    dataset: str,
+    split: Split,
+    rules: RankingRules,
+    bits: int | None,
+) -> ProtocolCard:
+    """What a figure of a model depends on; ``bits`` is None for floats."""
+    return ProtocolCard.of(
+        dataset,
+        [split],
+        rules,
+        seeds=[config.data.split_seed],
+        network=config.network.name or "",
+        method=f"{config.snapping.layer}, {config.quantizer.kind}",
+        bits=bits,
+    )
+
+
 def score(
-    quantizer: Quantizer, queries: Labelled, database: Labelled, top: int | None = None
+    quantizer: Quantizer, queries: Labelled, database: Labelled, rules: RankingRules
 ) -> Scores:
-    """MAP of floats and codes, over the whole database or the first ``top``."""
-    codes = quantizer.encode(database.rows)
-    floats, coded = 0.0, 0.0
-    starts = range(0, len(queries.rows), QUERIES_AT_ONCE)
-    for start in track(starts, "ranking"):
-        some = Labelled(*(part[start : start + QUERIES_AT_ONCE] for part in queries))
-        share = len(some.rows) / len(queries.rows)
-        apart = torch.cdist(some.rows, database.rows)
-        floats += share * _ranked_map(apart, some, database, top)
-        apart = quantizer.distances(some.rows, codes)
-        coded += share * _ranked_map(apart, some, database, top)
-    return Scores(floats, coded, relative_error(quantizer, database.rows))
+    """Ranks the database for every query, by floats and by codes."""
+    floats = EmbeddingDistances(queries.rows, database.rows)
+    codes = CodeDistances(quantizer, queries.rows, quantizer.encode(database.rows))
+    labels = queries.labels, database.labels
+    return Scores(
+        evaluate(floats, *labels, rules),
+        evaluate(codes, *labels, rules),
+        relative_error(quantizer, database.rows),
+    )
 
 
 def relative_error(quantizer: Quantizer, rows: Tensor) -> float:
     """Quantization error of rows (n, dim) over their variance."""
     spread = (rows - rows.mean(dim=0)).double().square().sum(dim=1).mean()
     return quantizer.error(rows) / max(float(spread), 1e-30)
-
-
-def _ranked_map(
-    distances: Tensor, queries: Labelled, database: Labelled, top: int | None
-) -> float:
-    """MAP of ranking by distances (q, n), ascending; ties by place."""
-    order = distances.argsort(dim=1, stable=True)[:, :top]
-    relevant = ranked_relevance(queries.labels, database.labels, order)
-    total = total_relevant(queries.labels, database.labels)
-    return float(mean_average_precision(relevant, total))

@@ -1,0 +1,90 @@
+"""``gradsnap compare``: runs side by side, if they answer the same question."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradsnap.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from gradsnap.evaluation import Comparison
+
+EXAMPLES = """
+Examples:
+
+`gradsnap compare plain snapped` – two model folders that were evaluated
+
+`gradsnap compare a/evaluation/codes.json b/evaluation/codes.json --allow-differences`
+"""
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Files of gradsnap evaluate, or model folders."),
+    ],
+    *,
+    allow_differences: Annotated[
+        bool,
+        typer.Option("--allow-differences", help="Compare although cards differ."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Prints MAP of all runs, each tested against the first on the same queries.
+
+    Cards that differ in what a figure means are refused, with what differs.
+    """
+    from gradsnap.evaluation import compare as compared
+    from gradsnap.evaluation import load_run
+
+    files = [file for path in runs for file in _files(path)]
+    found = compared(
+        [load_run(file) for file in files], allow_differences=allow_differences
+    )
+    if as_json:
+        sys.stdout.write(json.dumps(_records(found), indent=2) + "\n")
+    else:
+        _show(found)
+
+
+def _files(path: Path) -> list[Path]:
+    """The runs of a model folder, or the file itself."""
+    from gradsnap.errors import InputError
+
+    if not path.is_dir():
+        return [path]
+    folder = path / "evaluation" if (path / "evaluation").is_dir() else path
+    found = [folder / name for name in ("floats.json", "codes.json")]
+    if not any(file.is_file() for file in found):
+        raise InputError(f"{path} was not evaluated yet: gradsnap evaluate {path}")
+    return [file for file in found if file.is_file()]
+
+
+def _records(found: "Comparison") -> list[dict[str, object]]:
+    return [
+        {
+            "name": run.name,
+            "map": run.spread.mean,
+            "differences": [str(one) for one in run.differences],
+            "against_first": run.against_first and asdict(run.against_first),
+        }
+        for run in found.runs
+    ]
+
+
+def _show(found: "Comparison") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for column in ("run", "MAP", "beside the first", "differs in"):
+        table.add_column(column)
+    for run in found.runs:
+        test = "" if run.against_first is None else str(run.against_first)
+        differs = "\n".join(str(one) for one in run.differences)
+        table.add_row(run.name, str(run.spread), test, differs)
+    Console().print(table)

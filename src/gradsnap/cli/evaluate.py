@@ -1,0 +1,140 @@
+"""``gradsnap evaluate``: how well a model ranks, with its protocol card."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gradsnap.cli.options import AsJson, Quiet, Root, Workers
+
+if TYPE_CHECKING:
+    from gradsnap.evaluation import RankingRules, Run
+    from gradsnap.training.model import Model
+
+EXAMPLES = """
+Examples:
+
+`gradsnap evaluate model` – the data and split it was trained with
+
+`gradsnap evaluate model --root /elsewhere/MNIST --length 1000 --divisor found --json`
+"""
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for JSON, CSV and plots; MODEL/evaluation if not."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="The data, if they were moved.")
+    ] = None,
+    root: Root = None,
+    length: Annotated[
+        int | None,
+        typer.Option(help="Results that count; the protocol's if not given."),
+    ] = None,
+    divisor: Annotated[
+        str, typer.Option(help="AP is divided by the items relevant, or found.")
+    ] = "relevant",
+    no_hit: Annotated[
+        str, typer.Option(help="A query without a hit counts zero, or skip it.")
+    ] = "zero",
+    workers: Workers = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Scores floats and codes on the test queries, and writes what compare reads.
+
+    Prints every choice a figure rests on: the split, the counts, the length of the
+    ranking, the divisor, queries without a hit, ties.
+    """
+    from gradsnap.cli.output import say
+    from gradsnap.training.model import load
+
+    opened = load(model)
+    places = {"source": source, "root": root, "workers": workers}
+    runs, error = _runs(opened, model.name, places, (length, divisor, no_hit))
+    folder = out or model / "evaluation"
+    _write(runs, folder)
+    facts: dict[str, Any] = {}
+    for run in runs:
+        found = run.evaluations[0]
+        low, high = found.interval()
+        facts[f"MAP of {run.name}"] = found.map
+        facts[f"95 % over queries, {run.name}"] = f"{low:.4f} to {high:.4f}"
+    facts |= {"relative quantization error": error, "rules": str(runs[0].card.rules)}
+    facts |= {"card": runs[-1].card.record()} if as_json else _card(runs[-1])
+    facts["written to"] = str(folder)
+    say(f"{runs[0].card.dataset}", facts, as_json=as_json, quiet=quiet)
+
+
+def _runs(
+    model: "Model",
+    name: str,
+    places: dict[str, Any],
+    choices: tuple[int | None, str, str],
+) -> tuple[list["Run"], float]:
+    """The runs of floats and of codes, and the relative quantization error."""
+    from gradsnap.errors import InputError
+    from gradsnap.evaluation import Run
+    from gradsnap.training.defaults import divided, open_items
+    from gradsnap.training.scoring import Labelled, protocol_card, score
+    from gradsnap.training.settings import changed
+
+    given = {key: value for key, value in places.items() if value is not None}
+    settings = changed(model.config, data=given).data
+    dataset = open_items(settings)
+    split = divided(dataset, settings)
+    labels = dataset.labels
+    if labels is None:
+        raise InputError(f"{dataset.name} has no labels to score by")
+    options = {"workers": settings.workers}
+    queries, database = (
+        Labelled(model.embed(dataset, indices=part, **options), labels[part])
+        for part in (split.queries, split.database)
+    )
+    rules = _rules(settings.protocol, choices)
+    scores = score(model.quantizer, queries, database, rules)
+    found = {"floats": scores.floats, "codes": scores.codes}
+    lengths = {"floats": None, "codes": model.quantizer.bits}
+    cards = {
+        kind: protocol_card(model.config, dataset.name, split, rules, bits)
+        for kind, bits in lengths.items()
+    }
+    runs = [Run(f"{name} {kind}", cards[kind], (found[kind],)) for kind in found]
+    return runs, scores.relative_error
+
+
+def _rules(
+    protocol: str | None, choices: tuple[int | None, str, str]
+) -> "RankingRules":
+    from gradsnap.evaluation import RankingRules
+    from gradsnap.training.scoring import rules_of
+
+    length, divisor, no_hit = choices
+    own = rules_of(protocol).length
+    return RankingRules(length or own, divisor, no_hit)  # type: ignore[arg-type]
+
+
+def _write(runs: list["Run"], folder: Path) -> None:
+    """JSON and CSV of each run, and both in one plot where matplotlib is."""
+    import importlib.util
+
+    from gradsnap.evaluation import plot_precision_at, plot_precision_recall
+    from gradsnap.files import make_folder
+
+    make_folder(folder)
+    for run in runs:
+        kind = run.name.rpartition(" ")[2]
+        run.save(folder / f"{kind}.json")
+        run.save_curves(folder / f"{kind}.csv")
+    if importlib.util.find_spec("matplotlib") is not None:
+        plot_precision_at(runs, folder / "precision_at.png")
+        plot_precision_recall(runs, folder / "precision_recall.png")
+
+
+def _card(run: "Run") -> dict[str, Any]:
+    shown = ("queries", "training", "database", "training_in_database", "split_hashes")
+    return {name: run.card.record()[name] for name in shown}

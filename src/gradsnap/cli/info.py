@@ -1,0 +1,74 @@
+"""``gradsnap info``: what a folder is, from which data, and how it scored."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gradsnap.cli.options import AsJson
+
+EXAMPLES = """
+Examples:
+
+`gradsnap info model`
+
+`gradsnap info photos.index --json`
+"""
+
+
+def info(
+    path: Annotated[Path, typer.Argument(help="A model folder or an index folder.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Prints what a model or an index is."""
+    from gradsnap.cli.output import say
+    from gradsnap.errors import InputError
+
+    if (path / "manifest.json").is_file():
+        say(f"index {path}", _index(path), as_json=as_json, quiet=False)
+    elif (path / "config.toml").is_file():
+        say(f"model {path}", _model(path), as_json=as_json, quiet=False)
+    else:
+        raise InputError(f"{path} is neither a model folder nor an index folder")
+
+
+def _index(path: Path) -> dict[str, Any]:
+    from gradsnap.index import load_index
+
+    opened = load_index(path)
+    size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+    return {
+        "kind": opened.kind,
+        "items": len(opened),
+        "ids": "strings" if opened.items.named else "numbers",
+        "lists": opened.num_lists or "none",
+        "coder": str(opened.coder).replace("\n", " "),
+        "bytes_on_disk": size,
+        "bytes_an_item": size / max(len(opened), 1),
+        "codebooks": (opened.fingerprint or "")[:12],
+        "model": opened.notes.get("model", "none"),
+    }
+
+
+def _model(path: Path) -> dict[str, Any]:
+    from gradsnap.quantizers.fingerprint import fingerprint
+    from gradsnap.training.model import load
+
+    model = load(path)
+    card, config = model.card, model.config
+    weights = sum(value.numel() for value in model.network.parameters())
+    return {
+        "data": f"{card.get('data')}, {card.get('items', 0):,} items",
+        "protocol": str(card.get("protocol", {}).get("name")),
+        "network": f"{config.network.name}, {weights:,} weights",
+        "dim": model.network.dim,
+        "loss": config.loss.name,
+        "layer": config.snapping.layer,
+        "quantizer": str(model.quantizer).replace("\n", " "),
+        "codebooks": fingerprint(model.quantizer)[:12],
+        "step": f"{card.get('step')} of {config.run.steps}",
+        **card.get("figures", {}),
+        "rules": card.get("rules", ""),
+        "finished": card.get("finished", ""),
+    }
