@@ -29,6 +29,7 @@ from benchmarks import (
     rules,
     shallow,
     steps,
+    streaming,
     tasks,
     ties,
 )
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "lists": lists.run,
     "building": building.run,
     "folders": folders.run,
+    "streaming": streaming.run,
     "map_speed": map_speed.run,
     "ties": ties.run,
     "big_map": big_map.run,

@@ -35,18 +35,22 @@ class EmbeddingStream:
 
     def blocks(self, title: str) -> Iterator[tuple[Tensor, Tensor]]:
         """Indices (b,) and embeddings (b, dim) of one block after the other."""
-        indices = torch.arange(len(self.dataset))
-        for block in track(indices.split(BLOCK), title):
+        count = len(self.dataset)
+        for start in track(range(0, count, BLOCK), title):
+            block = torch.arange(start, min(start + BLOCK, count))
             yield block, self._embedded(block)
 
     def sample(self, most: int) -> Tensor:
-        """Embeddings of a seeded sample of at most ``most`` items, (n, dim)."""
+        """Embeddings of a seeded sample of at most ``most`` items, (n, dim).
+
+        Drawn with repeats, which are dropped: no list of all items is ever held.
+        """
         count = len(self.dataset)
         if count <= most:
             return self._embedded(torch.arange(count))
         generator = torch.Generator().manual_seed(SAMPLE_SEED)
-        drawn = torch.randperm(count, generator=generator)[:most]
-        return self._embedded(drawn.sort().values)
+        drawn = torch.randint(count, (most,), generator=generator)
+        return self._embedded(drawn.unique())
 
     def _embedded(self, indices: Tensor) -> Tensor:
         return embed(self.network, self.dataset, indices, workers=self.workers)
