@@ -13,13 +13,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from gradsnap import tensors
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.quantizers import (
-    ProductQuantizer,
-    Quantizer,
-    load_quantizer,
-    storage,
-)
+from gradsnap.quantizers import ProductQuantizer, Quantizer, load_quantizer
 from tests.conftest import assert_same_state, clustered, fitted
 
 
@@ -217,7 +213,7 @@ def test_a_full_disk_leaves_the_old_file(
         path.write_bytes(b"the beginning of something")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(storage, "save_file", full)
+    monkeypatch.setattr(tensors, "save_file", full)
     with pytest.raises(InputError, match=r"cannot write .*: .*No space left on device"):
         fitted("pq").update(clustered(50)).save(product_path)
     assert_old_file_stands(product_path, fitted("pq"))
@@ -253,7 +249,7 @@ def test_an_interrupt_leaves_the_old_file(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(storage, "save_file", interrupted)
+    monkeypatch.setattr(tensors, "save_file", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted("pq").update(clustered(50)).save(product_path)
     assert_old_file_stands(product_path, fitted("pq"))
