@@ -67,7 +67,9 @@ def run_training(
             truncate_log(out / "log.jsonl", run.learner.step)
         with run.logging(tensorboard):
             train(run.learner, run.feed, config, run, processes)
-        return run.finished() if processes.first else None
+        model = run.finished() if processes.first else None
+        processes.wait()  # none leaves before all are done
+        return model
 
 
 def _started(
