@@ -13,9 +13,8 @@ def test_every_python_block_runs(tmp_path: Path, monkeypatch) -> None:
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
-    assert tuple(names["codes"].shape) == (512, 4)  # type: ignore[attr-defined]
-    assert tuple(names["distances"].shape) == (5, 512)  # type: ignore[attr-defined]
-    assert (tmp_path / "quantizer.safetensors").is_file()
+    assert tuple(names["ids"].shape) == (5, 10)  # type: ignore[attr-defined]
+    assert (tmp_path / "photos.index" / "manifest.json").is_file()
 
 
 def test_the_first_screen_has_the_two_commands() -> None:
