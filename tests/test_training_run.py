@@ -79,6 +79,20 @@ def test_the_model_folder_opens_again(vectors: Path, tmp_path: Path) -> None:
     assert opened.card == model.card
 
 
+def test_a_model_searches_its_own_index(vectors: Path, tmp_path: Path) -> None:
+    model = run_training(config_for(vectors), tmp_path / "model")
+    assert model is not None
+    dataset = open_dataset(vectors)
+    index = gs.ExhaustiveIndex(model.quantizer).add(model.embed(dataset))
+    found = model.search(index, dataset, k=3)
+    expected = index.search(model.embed(dataset), 3)
+    assert torch.equal(found.ids, expected.ids)
+    other = gs.ProductQuantizer(8, 2, 16).fit(model.embed(dataset))
+    foreign = gs.ExhaustiveIndex(other).add(model.embed(dataset))
+    with pytest.raises(InputError, match="other codebooks"):
+        model.search(foreign, dataset, k=3)
+
+
 def test_the_log_has_every_monitor(vectors: Path, tmp_path: Path) -> None:
     run_training(config_for(vectors), tmp_path / "model")
     seen = set().union(*(one.keys() for one in records(tmp_path / "model")))

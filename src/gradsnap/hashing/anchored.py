@@ -1,5 +1,6 @@
 """What the kernel hashers share: signs of weighted likeness to anchors."""
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -67,9 +68,9 @@ class AnchoredHasher(Hasher):
         self.mean.zero_()[: len(found)] = mean
         self.weights.zero_()[: len(found)] = self._weights(features, labels)
 
+    @abstractmethod
     def _weights(self, features: Tensor, labels: Tensor) -> Tensor:
         """Weights (m, bits) for centred features (n, m) and their labels."""
-        raise NotImplementedError
 
     def _signs(self, x: Tensor) -> Tensor:
         features = likeness(x, self.anchors, float(self.width))

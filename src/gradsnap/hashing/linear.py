@@ -1,5 +1,6 @@
 """Hashes by the side of hyperplanes: LSH, principal directions, and ITQ."""
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -30,9 +31,9 @@ class LinearHasher(Hasher):
         self.mean.copy_(x.mean(dim=0))
         self.directions.copy_(self._found(x - self.mean))
 
+    @abstractmethod
     def _found(self, centred: Tensor) -> Tensor:
         """Directions (dim, bits) for centred rows (n, dim)."""
-        raise NotImplementedError
 
     def _signs(self, x: Tensor) -> Tensor:
         return (x - self.mean) @ self.directions > 0

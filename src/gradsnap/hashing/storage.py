@@ -2,16 +2,13 @@
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import replacing
 from gradsnap.hashing.base import Hasher
+from gradsnap.tensors import read_tensors, write_tensors
 
 FORMAT = "gradsnap-hasher-1"
 
@@ -31,12 +28,7 @@ def save_hasher(hasher: Hasher, path: str | os.PathLike[str]) -> None:
         "kind": kinds[type(hasher)],
         "config": json.dumps(hasher.config()),
     }
-    state = {name: value.contiguous() for name, value in hasher.state_dict().items()}
-    try:
-        with replacing(path) as temporary:
-            save_file(state, temporary, metadata)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"cannot write {os.fspath(path)}: {error}") from error
+    write_tensors(path, hasher.state_dict(), metadata)
 
 
 def load_hasher(path: str | os.PathLike[str]) -> Hasher:
@@ -46,27 +38,17 @@ def load_hasher(path: str | os.PathLike[str]) -> Hasher:
         InputError: there is no such file.
         FileFormatError: the file is truncated, changed or not a hasher.
     """
-    name = os.fspath(path)
-    if not Path(path).is_file():
-        raise InputError(f"there is no file {name}")
-    try:
-        with safe_open(name, framework="pt") as file:
-            metadata = file.metadata() or {}
-            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise FileFormatError(
-            f"{name} is truncated or not a safetensors file ({error})"
-        ) from error
-    return _rebuilt(name, metadata, state)
+    state, metadata = read_tensors(path, FORMAT, "a hasher")
+    return _rebuilt(os.fspath(path), metadata, state)
 
 
 def _rebuilt(path: str, metadata: dict[str, str], state: dict[str, Tensor]) -> Hasher:
     from gradsnap.hashing import HASHERS
 
-    if metadata.get("format") != FORMAT or metadata.get("kind") not in HASHERS:
+    if metadata.get("kind") not in HASHERS:
         raise FileFormatError(
-            f"{path} is not a hasher: its format is {metadata.get('format')!r} and its "
-            f"kind {metadata.get('kind')!r}; known: {', '.join(HASHERS)}"
+            f"{path} holds a hasher of kind {metadata.get('kind')!r}; known: "
+            f"{', '.join(HASHERS)}"
         )
     try:
         config: dict[str, Any] = json.loads(metadata["config"])

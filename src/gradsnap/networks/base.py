@@ -1,11 +1,13 @@
 """What every network here is: blocks that make a trunk, and the embedding layer."""
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError
 
 
-class Network(nn.Module):
+class Network(nn.Module, ABC):
     """A trunk of blocks, then the layer ``feat`` whose output is the embedding.
 
     A child builds its layers and says what ``trunk`` computes and which ``blocks`` it
@@ -24,13 +26,13 @@ class Network(nn.Module):
     fresh: tuple[str, ...] = ()
     """Layers that stayed fresh when weights were loaded into the others."""
 
+    @abstractmethod
     def trunk(self, images: Tensor) -> Tensor:
         """All but the last layer: (n, trunk_dim) of preprocessed images."""
-        raise NotImplementedError
 
+    @abstractmethod
     def blocks(self) -> list[nn.Module]:
         """The parts of the trunk that have parameters, from the input on."""
-        raise NotImplementedError
 
     def forward(self, images: Tensor) -> Tensor:
         """Embeddings (n, dim) of preprocessed images."""

@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -14,10 +14,14 @@ from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import make_folder, write_text
 from gradsnap.networks import Network
 from gradsnap.quantizers import Quantizer
+from gradsnap.quantizers.fingerprint import fingerprint
 from gradsnap.tensors import prefixed, read_tensors, without_prefix, write_tensors
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.learner import new_quantizer, untrained_network
 from gradsnap.training.settings import make_config, read_toml, to_toml
+
+if TYPE_CHECKING:
+    from gradsnap.index import Index, SearchResult
 
 CONFIG, WEIGHTS, CARD = "config.toml", "weights.safetensors", "card.json"
 FORMAT = "gradsnap-model-1"
@@ -46,6 +50,28 @@ class Model:
         """Codes (n, num_codebooks) of images as they are loaded, or of vectors."""
         device = self.quantizer.codebooks.device
         return self.quantizer.encode(self.embed(items, **options).to(device)).cpu()
+
+    def search(
+        self, index: "Index", items: Dataset | Tensor, k: int, **options: Any
+    ) -> "SearchResult":
+        """The k nearest items of an index to images as they are loaded, or to vectors.
+
+        Args:
+            index: made with this model's codebooks.
+            items: the queries, a data set or a tensor (q, …).
+            k: results of each query.
+            options: of ``Index.search``: within, rerank.
+
+        Raises:
+            InputError: the index was made with other codebooks.
+        """
+        own = fingerprint(self.quantizer)
+        if index.fingerprint not in (None, own):
+            raise InputError(
+                f"the index was made with other codebooks ({index.fingerprint[:12]}) "
+                f"than this model's ({own[:12]})"
+            )
+        return index.search(self.embed(items), k, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the folder's three files, each beside and renamed.
