@@ -165,3 +165,13 @@ def test_exit_codes_without_a_traceback(tmp_path, arguments, code, words) -> Non
     assert done.returncode == code
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path: Path, monkeypatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradsnap.training.run_training", interrupted)
+    result = RUNNER.invoke(app, ["train", "digits", "--out", str(tmp_path / "m")])
+    assert result.exit_code == 130
+    assert "the same command goes on" in result.output

@@ -82,7 +82,12 @@ def train(
         sys.stdout.write(to_toml(made))
         return
     logging.basicConfig(level="WARNING" if quiet else "INFO", format="%(message)s")
-    model = run_training(made, _checked_out(out, named), tensorboard=tensorboard)
+    folder = _checked_out(out, named)
+    try:
+        model = run_training(made, folder, tensorboard=tensorboard)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
     if model is not None and not quiet:
         _report(model.card, out, as_json)
 
