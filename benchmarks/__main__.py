@@ -60,11 +60,12 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "rules": rules.run,
     "mnist": tasks.mnist,
     "adapters": tasks.adapters,
+    "triplets": tasks.triplets,
     "cifar10": tasks.cifar10,
 }
 """Every benchmark by its name, in the order they run."""
 
-ON_REQUEST = ("rules", "mnist", "adapters", "cifar10")
+ON_REQUEST = ("rules", "mnist", "adapters", "triplets", "cifar10")
 """Not run unless named: they train many networks, for an hour or more."""
 
 

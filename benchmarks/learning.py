@@ -97,14 +97,16 @@ class LearningRow:
         return asdict(self) | {"met": self.met}
 
 
-def compared(task: Task, setting: Setting) -> Iterator[LearningRow | Row]:
-    """Both layers at all bits."""
+def compared(
+    task: Task, setting: Setting, layers: tuple[str, ...] = LAYERS
+) -> Iterator[LearningRow | Row]:
+    """The layers at all bits."""
     missing = [one for one in task.needs if not (_data(setting) / one).exists()]
     if missing:
         yield skipped(task.name, f"no {missing[0]} in the data folder (--data)")
         return
     chosen_at = task.bits[min(1, len(task.bits) - 1)]
-    for layer in LAYERS:
+    for layer in layers:
         trials = {
             rate: _figures(task, setting, layer, chosen_at, rate, TRIAL)
             for rate in (task.rates[:1] if setting.quick else task.rates)

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from benchmarks.learning import CACHE, LearningRow, Tables, Task, compared
 from benchmarks.report import Row
 from benchmarks.vectors import Setting
+from gradsnap.triplets import TRIPLETS
 
 MNIST = Task(
     name="mnist",
@@ -118,6 +119,15 @@ def adapters(setting: Setting) -> Iterator[LearningRow | Row]:
     for task in (DIGITS, TINY_IMAGENET):
         yield from compared(_under(task, "seen", SEEN), setting)
         yield from compared(_under(task, "unseen", UNSEEN), setting)
+
+
+def triplets(setting: Setting) -> Iterator[LearningRow | Row]:
+    """Every way of choosing triplets, on the digits and without snapping."""
+    _write_digits(CACHE.parent / "digits.npz")
+    for choice in TRIPLETS:
+        tables = DIGITS.settings | {"loss": {"triplets": choice}}
+        task = replace(DIGITS, name=f"digits adapter, {choice}", settings=tables)
+        yield from compared(task, setting, layers=("plain",))
 
 
 def _under(task: Task, name: str, protocol: Tables) -> Task:
