@@ -1,5 +1,6 @@
 """The program: its verbs, and what becomes of an error."""
 
+import logging
 import sys
 
 import typer
@@ -39,6 +40,7 @@ def main() -> None:
     """
     from gradsnap.errors import GradsnapError
 
+    logging.basicConfig(format="%(message)s")  # to stderr
     try:
         app()
     except GradsnapError as error:

@@ -81,7 +81,7 @@ def train(
     if show_config:
         sys.stdout.write(to_toml(made))
         return
-    logging.basicConfig(level="WARNING" if quiet else "INFO", format="%(message)s")
+    logging.getLogger("gradsnap").setLevel("WARNING" if quiet else "INFO")
     folder = _checked_out(out, named)
     try:
         model = run_training(made, folder, tensorboard=tensorboard)
