@@ -1,0 +1,2 @@
+"""The page."""
+def page(found): return "x"
