@@ -55,8 +55,14 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
         table.add_column(column, justify="right" if number else "left")
     for row in found.rows.values():
         table.add_row(*_cells(row))
+    floats = next(iter(found.rows.values()))
     console = Console()
     console.print(table)
+    console.print(
+        f"Floats take {floats.float_bytes_a_vector} bytes a vector and "
+        f"{floats.float_milliseconds_a_query:.3f} ms a query.",
+        highlight=False,
+    )
     for sentence in record["verdict"]:
         console.print(sentence, highlight=False)
     console.print(
@@ -83,6 +89,6 @@ def _cells(row: "Row") -> list[str]:
         mean(row.float_map),
         mean(row.code_map),
         mean(row.relative_error),
-        f"{row.bytes_a_vector:g} (floats {row.float_bytes_a_vector})",
+        f"{row.bytes_a_vector:g}",
         f"{row.milliseconds_a_query:.3f}",
     ]

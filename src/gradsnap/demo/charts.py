@@ -15,8 +15,8 @@ from gradsnap.demo.svg import (
 )
 
 CURVES = {
-    "loss": "triplet loss of a batch",
-    "relative_error": "quantization error of a batch",
+    "loss": "Triplet loss of a batch",
+    "relative_error": "Quantization error of a batch",
     "code_map": "MAP of codes, validation",
 }
 """What is drawn against the steps, and what it is called."""
@@ -74,7 +74,7 @@ def curve_chart(found: Findings, key: str) -> str:
         for layer, side in found.sides.items()
     ]
     values = [value for line in lines for _, value in line.points] or [0.0]
-    frame = Frame((0, found.settings.steps), padded(values), ("step", CURVES[key]))
+    frame = Frame((0, found.settings.steps), padded(values), ("step", ""))
     ends = ", ".join(
         f"{side.name} {short(round(line.points[-1][1], 3))}"
         for side, line in zip(found.sides.values(), lines, strict=True)

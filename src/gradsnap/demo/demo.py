@@ -40,7 +40,9 @@ def run_demo(out: Path, settings: DemoSettings) -> Findings:
 def check_writable(out: Path) -> None:
     """Refuses a report's folder that cannot be made or written to."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"cannot write the report to {out}: it is a file, not a folder")
+        raise InputError(
+            f"cannot write the report to {out}: it is a file, not a folder"
+        )
     there = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not there.is_dir():
         raise InputError(f"cannot write the report to {out}: {there} is a file")

@@ -119,9 +119,7 @@ def nearest(queries: Tensor, rows: Tensor, k: int) -> Tensor:
 def _labelled(run: Trained, dataset: Dataset, indices: Tensor) -> Labelled:
     if dataset.labels is None:
         raise ValueError("the demo's data have labels")
-    return Labelled(
-        run.model.embed(dataset, indices=indices), dataset.labels[indices]
-    )
+    return Labelled(run.model.embed(dataset, indices=indices), dataset.labels[indices])
 
 
 def _milliseconds(search: Callable[[], object], queries: int) -> float:

@@ -30,7 +30,7 @@ class Findings:
 
     def verdict(self) -> list[str]:
         """What may be said of the figures."""
-        return verdict(self.rows["plain"], self.rows["snapping"])
+        return verdict(self.rows["plain"], self.rows["snapping"], self.settings.seeds)
 
     def code_maps(self, layer: str) -> dict[int, Range]:
         """MAP of codes over seeds, by bits."""

@@ -11,6 +11,4 @@ def one_hidden_layer(
     The embedding layer comes behind it, as behind every network that is given by its
     import path.
     """
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(channels * pixels, hidden), nn.ReLU()
-    )
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * pixels, hidden), nn.ReLU())

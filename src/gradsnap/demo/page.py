@@ -51,8 +51,8 @@ def _lead(found: Findings) -> str:
         f"Images of handwritten digits are searched by codes of {row.bytes_a_vector:g} "
         f"bytes, which stand for embeddings of {row.float_bytes_a_vector} bytes. "
         "The code's reconstruction is not the embedding, and ranking by it may lose "
-        "accuracy. Gradient snapping turns each training step toward a nearby codeword, "
-        "so that less is lost."
+        "accuracy. Gradient snapping turns each training step toward a nearby "
+        "codeword, so that less is lost."
     )
 
 

@@ -65,7 +65,7 @@ def _drawn(points: Tensor, ends: Tensor, labels: Tensor) -> str:
         layers["link"] += f'<path class="link class{label}" d="{links}"/>'
         layers["dot"] += f'<path class="dot class{label}" d="{dots}"/>'
     crosses = "".join(
-        f"M{x - 2:.1f} {y:.1f}h4m-2 -2v4"
+        f"M{x - 2.5:.1f} {y:.1f}h5m-2.5 -2.5v5"
         for x, y in ends.round(decimals=1).unique(dim=0).tolist()
     )
     return f'{layers["link"]}{layers["dot"]}<path class="cross" d="{crosses}"/>'

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 380, 260
-LEFT, RIGHT, TOP, BOTTOM = 48, 12, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 40
 
 Point = tuple[float, float]
 
@@ -48,6 +48,8 @@ class Frame:
         parts = [self._mark_up(value) for value in ticks(*self.up)]
         parts += [self._mark_across(value) for value in marks or ticks(*self.across)]
         parts.append(text((middle_x, HEIGHT - 6), self.names[0], "name"))
+        if not self.names[1]:
+            return "".join(parts)
         parts.append(
             f'<text class="name" text-anchor="middle" transform="translate(12 '
             f'{middle_y:.0f}) rotate(-90)">{escape(self.names[1])}</text>'

@@ -3,49 +3,52 @@
 from gradsnap.demo.figures import Range, Row
 
 
-def verdict(plain: Row, snapped: Row) -> list[str]:
-    """Sentences on quantization error, on MAP, and on codes beside floats."""
-    return [_on_error(plain, snapped), _on_map(plain, snapped), _on_floats(plain)]
+def verdict(plain: Row, snapped: Row, seeds: int) -> list[str]:
+    """Sentences on quantization error, on MAP, and on codes beside floats.
+
+    A difference is only stated where the seeds of the two sides do not overlap.
+    """
+    return [
+        _on_error(plain.relative_error, snapped.relative_error, seeds),
+        _on_map(plain.code_map, snapped.code_map, seeds),
+        _on_floats(plain),
+    ]
 
 
-def _on_error(plain: Row, snapped: Row) -> str:
-    before, after = plain.relative_error, snapped.relative_error
+def _on_error(before: Range, after: Range, seeds: int) -> str:
+    figures = f"Quantization error: {_both(before, after)}"
+    if seeds == 1 or before.overlaps(after):
+        return f"{figures}. {_undecided(seeds)}"
     change = 1 - after.mean / before.mean
-    if before.overlaps(after):
-        return (
-            f"Quantization error: {_both(before, after)}. The seeds of both sides "
-            "overlap, so this run shows no difference."
-        )
     word = "less" if change > 0 else "more"
-    return (
-        f"Quantization error: {_both(before, after)}; codes lose "
-        f"{abs(change):.0%} {word} with snapping, in every seed."
-    )
+    return f"{figures}: codes lose {abs(change):.0%} {word} with snapping."
 
 
-def _on_map(plain: Row, snapped: Row) -> str:
-    before, after = plain.code_map, snapped.code_map
-    if before.overlaps(after):
-        return (
-            f"MAP of codes: {_both(before, after)}. The seeds of both sides overlap: "
-            "on these data snapping neither gains nor costs accuracy that can be told "
-            "from chance."
-        )
+def _on_map(before: Range, after: Range, seeds: int) -> str:
+    figures = f"MAP of codes: {_both(before, after)}"
+    if seeds == 1 or before.overlaps(after):
+        return f"{figures}. {_undecided(seeds)}"
     word = "better" if after.mean > before.mean else "worse"
-    return f"MAP of codes: {_both(before, after)}; codes rank {word} with snapping."
+    return f"{figures}: codes rank {word} with snapping."
 
 
 def _on_floats(plain: Row) -> str:
     if plain.code_map.mean < plain.float_map.mean:
         return (
-            "Codes rank worse than floats without snapping, by "
+            "Without snapping, codes rank worse than floats, by "
             f"{plain.float_map.mean - plain.code_map.mean:.3f} of MAP."
         )
     return (
-        "Without snapping, codes already rank at least as well as floats: with few, seen "
-        "classes quantization removes noise. So a gain in MAP is not to be expected here."
+        "Without snapping, codes already rank as well as floats or better: with few, "
+        "seen classes quantization removes noise, and little is left to gain in MAP."
     )
 
 
 def _both(before: Range, after: Range) -> str:
     return f"{before.mean:.3f} without snapping, {after.mean:.3f} with it"
+
+
+def _undecided(seeds: int) -> str:
+    if seeds == 1:
+        return "One seed cannot tell a difference from chance."
+    return f"The {seeds} seeds of both sides overlap and do not tell them apart."
