@@ -54,7 +54,8 @@ class Checked(HTMLParser):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("demo") / "deep" / "report"
+    made: Path = tmp_path_factory.mktemp("demo")
+    return made / "deep" / "report"
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +69,10 @@ def html(found: Findings, folder: Path) -> str:
 
 
 def row(error: float, code_map: float, spread: float = 0.001) -> Row:
-    around = [Range(x, x - spread, x + spread) for x in (0.9, code_map, error)]
-    return Row("name", 0.1, *around, 2.0, 128, 0.1, 0.1)
+    floats, codes, lost = (
+        Range(x, x - spread, x + spread) for x in (0.9, code_map, error)
+    )
+    return Row("name", 0.1, floats, codes, lost, 2.0, 128, 0.1, 0.1)
 
 
 def test_the_page_is_well_formed_and_whole(html: str, folder: Path) -> None:

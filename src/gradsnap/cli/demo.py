@@ -1,7 +1,7 @@
 """``gradsnap demo``: the digits with and without snapping, a table and a report."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -52,7 +52,8 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
     title = f"digits, {record['bits']}-bit codes, mean over {record['seeds']} seeds"
     table = Table(title=title, title_justify="left")
     for number, column in enumerate(COLUMNS):
-        table.add_column(column, justify="right" if number else "left")
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(column, justify=justify, no_wrap=number == 0)
     for row in found.rows.values():
         table.add_row(*_cells(row))
     floats = next(iter(found.rows.values()))
