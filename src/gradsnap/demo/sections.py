@@ -87,7 +87,7 @@ def queries_section(found: Findings) -> str:
     return (
         "<h2>Ten queries and what they find</h2><p class='soft'>Of each digit the "
         "query that is harder than nine in ten of its digit's queries, by the mean of "
-        "the three rankings' average precisions: most find no wrong digit. The first "
+        "the three rankings' average precisions, for easier ones show less. The first "
         f"{top} results, nearest first: by floats of the network without snapping, by "
         "its codes, and by codes of the network with snapping. A wrong digit has a "
         "dashed frame, a ✗ and its name.</p>"
