@@ -176,7 +176,7 @@ def test_an_output_that_is_a_file_is_refused_at_once(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     assert "it is a file, not a folder" in refusal(file)
-    assert f"{file} is a file" in refusal(file / "report")
+    assert "cannot make the folder" in refusal(file / "report")
     assert file.read_text() == "mine"
 
 
@@ -185,7 +185,8 @@ def test_an_output_that_is_a_file_is_refused_at_once(tmp_path: Path) -> None:
 )
 def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
-    assert "not writable" in refusal(tmp_path / "locked" / "report")
+    assert "cannot make the folder" in refusal(tmp_path / "locked" / "report")
+    assert "cannot write the report" in refusal(tmp_path / "locked")
 
 
 def test_an_interrupted_demo_leaves_the_old_report(tmp_path, monkeypatch) -> None:
@@ -195,8 +196,9 @@ def test_an_interrupted_demo_leaves_the_old_report(tmp_path, monkeypatch) -> Non
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo_module, "train_sides", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_demo(tmp_path, SHORT)
+    for folder in (tmp_path, tmp_path / "new"):
+        with pytest.raises(KeyboardInterrupt):
+            run_demo(folder, SHORT)
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
     assert (tmp_path / "index.html").read_text() == "old"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Examples:
 
-`gradsnap demo` – about a minute; then open report/index.html in a browser
+`gradsnap demo` – a minute or two; then open report/index.html in a browser
 
 `gradsnap demo --seeds 5 --out /tmp/report --json`
 """

@@ -1,7 +1,9 @@
 """The demo from data to report."""
 
-import os
+import contextlib
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +24,38 @@ def run_demo(out: Path, settings: DemoSettings) -> Findings:
     """Trains, measures, and writes ``out/index.html``, whole or not at all.
 
     Args:
-        out: the report's folder; made at the end, if it is not there.
+        out: the report's folder; made if it is not there.
         settings: of the demo.
 
     Raises:
         InputError: the report could not be written to ``out``; found out first.
     """
-    check_writable(out)
     started = time.monotonic()
-    with one_thread():
+    with writable_folder(out), one_thread():
         found = _found(settings, started)
-    make_folder(out)
-    write_text(out / REPORT, page(found))
+        write_text(out / REPORT, page(found))
     return found
 
 
-def check_writable(out: Path) -> None:
-    """Refuses a report's folder that cannot be made or written to."""
+@contextlib.contextmanager
+def writable_folder(out: Path) -> Iterator[None]:
+    """Makes the folder and tries it; one that stays empty is removed again."""
     if out.exists() and not out.is_dir():
         raise InputError(
             f"cannot write the report to {out}: it is a file, not a folder"
         )
-    there = next(path for path in (out, *out.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise InputError(f"cannot write the report to {out}: {there} is a file")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"cannot write the report to {out}: {there} is not writable")
+    make_folder(out)
+    try:
+        with tempfile.TemporaryFile(dir=out):
+            pass
+        yield
+    except OSError as error:
+        raise InputError(
+            f"cannot write the report to {out}: {error.strerror}"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):  # a folder with a report in it stays
+            out.rmdir()
 
 
 def _found(settings: DemoSettings, started: float) -> Findings:
