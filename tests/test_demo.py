@@ -127,7 +127,7 @@ def test_the_protocol_is_told(html: str) -> None:
 def test_codes_at_the_trained_length_score_alike(found: Findings) -> None:
     for runs in found.measured.values():
         for run in runs:
-            assert run.scores.codes.map == pytest.approx(run.code_maps[16], abs=0.05)
+            assert run.scores.codes.map == run.code_maps[16]
 
 
 def test_flattening_keeps_the_widest_directions() -> None:

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from gradsnap.data import Dataset, Split
 from gradsnap.demo.runs import Side, Trained
-from gradsnap.demo.settings import BITS_A_CODEBOOK, CODEBOOK_SIZE, DemoSettings
+from gradsnap.demo.settings import DemoSettings
 from gradsnap.index import ExhaustiveIndex
-from gradsnap.quantizers import ProductQuantizer, Quantizer
+from gradsnap.quantizers import Quantizer
+from gradsnap.training.learner import new_quantizer
 from gradsnap.training.scoring import Labelled, Scores, rules_of, score
+from gradsnap.training.settings import changed
 
 REPEATS = 5
 NEAREST = 10
@@ -77,14 +79,16 @@ def measure(
     queries = _labelled(run, dataset, split.queries)
     database = _labelled(run, dataset, split.database)
     quantizer = run.model.quantizer  # fitted to the database when training was over
-    rules = rules_of(settings.config("plain", 0.01, 0).data.protocol)
-    maps = {}
-    for bits in settings.lengths:
-        other = ProductQuantizer(
-            run.model.network.dim, bits // BITS_A_CODEBOOK, CODEBOOK_SIZE
-        ).fit(database.rows)
-        maps[bits] = score(other, queries, database, rules).codes.map
+    config = run.model.config
+    rules = rules_of(config.data.protocol)
     scores = score(quantizer, queries, database, rules)
+    maps = {quantizer.bits: scores.codes.map}
+    for bits in settings.lengths:
+        if bits not in maps:
+            other = changed(config, quantizer={"bits": bits}).quantizer
+            refitted = new_quantizer(other, run.model.network.dim, config.run.seed)
+            refitted.fit(database.rows)
+            maps[bits] = score(refitted, queries, database, rules).codes.map
     return Measured(queries, database, quantizer, scores, maps)
 
 

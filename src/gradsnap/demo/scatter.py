@@ -1,15 +1,18 @@
 """Embeddings with their reconstructions, flattened to two dimensions."""
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from gradsnap.demo.figures import Measured
-from gradsnap.demo.svg import WIDTH, picture, text
+from gradsnap.demo.svg import WIDTH, Point, picture, text
 
 SIDE = WIDTH
 ROOM = 14
+APART = 18
+"""Least distance of two classes' names, in the picture's units."""
 SHOWN = 500
 """Items drawn; more would hide one another."""
 
@@ -73,9 +76,13 @@ def _drawn(points: Tensor, ends: Tensor, labels: Tensor) -> str:
 
 def _names(points: Tensor, labels: Tensor) -> str:
     """Each class's digit at its middle, so that colour is not needed."""
+    places: list[Point] = []
     body = ""
     for label in labels.unique().tolist():
         x, y = points[labels == label].median(dim=0).values.tolist()
+        while any(math.dist((x, y), other) < APART for other in places):
+            y += 2
+        places.append((x, y))
         body += text((x, y + 6), str(label), "digit")
     return body
 

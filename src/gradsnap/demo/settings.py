@@ -7,7 +7,6 @@ from gradsnap.errors import InputError
 from gradsnap.training import TrainingConfig, make_config
 
 CODEBOOK_SIZE = 16
-BITS_A_CODEBOOK = 4
 
 
 @dataclass(frozen=True)
