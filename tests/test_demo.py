@@ -17,7 +17,7 @@ from gradsnap.demo.figures import Range, Row
 from gradsnap.demo.findings import Findings
 from gradsnap.demo.page import SECTIONS
 from gradsnap.demo.scatter import flatten
-from gradsnap.demo.verdict import verdict
+from gradsnap.demo.verdict import on_lengths, verdict
 from gradsnap.errors import GradsnapError, InputError
 
 SHORT = DemoSettings(seeds=2, steps=16, rates=(0.02, 0.05), lengths=(8, 16))
@@ -159,6 +159,16 @@ def test_the_verdict_claims_what_was_measured(snapped: Row, words) -> None:
 def test_codes_that_rank_as_well_as_floats_are_told() -> None:
     assert "little is left to gain" in verdict(row(0.1, 0.95), row(0.1, 0.95), 3)[2]
     assert "0.100 of MAP" in verdict(row(0.1, 0.8), row(0.1, 0.8), 3)[2]
+
+
+def test_what_is_said_of_lengths() -> None:
+    low, high, wide = Range(0.5, 0.4, 0.6), Range(0.8, 0.7, 0.9), Range(0.6, 0.1, 0.9)
+    said = on_lengths({8: low, 16: high, 24: low}, {8: high, 16: low, 24: wide}, 3)
+    assert "At 8 bits every seed with snapping ranks better" in said
+    assert "At 16 bits every seed without snapping ranks better" in said
+    assert "At the other lengths the seeds overlap" in said
+    assert "At every length the seeds overlap" in on_lengths({8: low}, {8: wide}, 3)
+    assert "One seed" in on_lengths({8: low}, {8: high}, 1)
 
 
 def test_no_seeds() -> None:

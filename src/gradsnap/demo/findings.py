@@ -8,7 +8,7 @@ from torch import Tensor
 from gradsnap.demo.figures import Measured, Range, Row
 from gradsnap.demo.runs import Side
 from gradsnap.demo.settings import DemoSettings
-from gradsnap.demo.verdict import verdict
+from gradsnap.demo.verdict import on_lengths, verdict
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Findings:
     def verdict(self) -> list[str]:
         """What may be said of the figures."""
         return verdict(self.rows["plain"], self.rows["snapping"], self.settings.seeds)
+
+    def on_lengths(self) -> str:
+        """What may be said of MAP against bits."""
+        maps = self.code_maps("plain"), self.code_maps("snapping")
+        return on_lengths(*maps, self.settings.seeds)
 
     def code_maps(self, layer: str) -> dict[int, Range]:
         """MAP of codes over seeds, by bits."""
@@ -56,6 +61,7 @@ class Findings:
             "rows": [row.record() for row in self.rows.values()],
             "code_map_against_bits": against_bits,
             "verdict": self.verdict(),
+            "verdict_against_bits": self.on_lengths(),
             "protocol": self.card,
             "seconds": round(self.seconds, 1),
         }

@@ -76,7 +76,8 @@ def bits_section(found: Findings) -> str:
         "<h2>MAP against bits</h2><p>The two networks were trained for "
         f"{bits}-bit codes. For the other lengths only new codebooks were fitted to "
         "the same embeddings, which takes moments; a network trained for each length "
-        "could do better. The vertical axis does not begin at 0.</p>",
+        "could do better. The vertical axis does not begin at 0.</p>"
+        f"<p>{escape(found.on_lengths())}</p>",
         _legend(floats=True) + bits_chart(found),
     )
 

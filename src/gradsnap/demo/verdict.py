@@ -15,6 +15,25 @@ def verdict(plain: Row, snapped: Row, seeds: int) -> list[str]:
     ]
 
 
+def on_lengths(plain: dict[int, Range], snapped: dict[int, Range], seeds: int) -> str:
+    """At which bits every seed of one side ranks better than all of the other."""
+    if seeds == 1:
+        return _undecided(seeds)
+    apart = [bits for bits in plain if not plain[bits].overlaps(snapped[bits])]
+    ahead = [bits for bits in apart if snapped[bits].mean > plain[bits].mean]
+    behind = [bits for bits in apart if bits not in ahead]
+    said = [
+        f"At {', '.join(map(str, some))} bits every seed {word} snapping ranks better "
+        "than every seed of the other side."
+        for some, word in ((ahead, "with"), (behind, "without"))
+        if some
+    ]
+    rest = "At the other lengths" if said else "At every length"
+    if len(apart) < len(plain):
+        said.append(f"{rest} the seeds overlap and do not tell the sides apart.")
+    return " ".join(said)
+
+
 def _on_error(before: Range, after: Range, seeds: int) -> str:
     figures = f"Quantization error: {_both(before, after)}"
     if seeds == 1 or before.overlaps(after):
