@@ -23,8 +23,8 @@ help:  ## Show this list
 
 setup: $(VENV)/.ready  ## Create .venv and install everything (once)
 
-demo: $(VENV)/.ready  ## Train on the digits with snapping and search by codes
-	@$(PY) examples/digits.py
+demo: $(VENV)/.ready  ## Digits with and without snapping: a table, and report/index.html
+	@OMP_NUM_THREADS=1 $(PY) -m gradsnap demo $(ARGS)
 
 test: $(VENV)/.ready  ## Run the fast tests, on all cores
 	@$(PYTEST) $(ARGS)

@@ -17,6 +17,11 @@ _screen = threading.Lock()
 """Held by the one bar that is drawn; bars inside it stay silent."""
 
 
+def is_drawn() -> bool:
+    """Whether a bar is on the screen now; others stay silent meanwhile."""
+    return _screen.locked()
+
+
 def track(items: Iterable[Item], description: str) -> Iterator[Item]:
     """Yields the items; after two seconds draws a bar on a terminal's stderr.
 

@@ -7,6 +7,7 @@ import typer
 
 from gradsnap.cli import (
     compare,
+    demo,
     encode,
     evaluate,
     export,
@@ -23,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)

@@ -118,7 +118,7 @@ class ProtocolCard:
             method=method,
             bits=bits,
             machine=machine(),
-            command=shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]),
+            command=command_line(sys.argv),
             version=_version(),
         )
 
@@ -170,6 +170,19 @@ class ProtocolCard:
             f"(split {', '.join(self.split_hashes)}); {self.rules}; "
             f"seeds {', '.join(map(str, self.seeds))}"
         )
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """What was typed, as far as a program can know.
+
+    >>> command_line(["/usr/lib/gradsnap/__main__.py", "demo", "--out", "my report"])
+    "python -m gradsnap demo --out 'my report'"
+    """
+    folder, name = os.path.split(arguments[0])
+    typed = [name]
+    if name == "__main__.py":
+        typed = ["python", "-m", os.path.basename(folder)]
+    return shlex.join([*typed, *arguments[1:]])
 
 
 def machine() -> str:

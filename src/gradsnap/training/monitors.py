@@ -21,6 +21,7 @@ from rich.progress import (
 from torch import Tensor
 
 from gradsnap.errors import InputError
+from gradsnap.progress import is_drawn
 from gradsnap.quantizers import Quantizer
 from gradsnap.snapping import GradientSnapping
 from gradsnap.training.learner import Learner
@@ -147,7 +148,7 @@ class TensorBoard:
 
 
 class Bar:
-    """A progress bar on a terminal's stderr; silent elsewhere."""
+    """A progress bar on a terminal's stderr; silent elsewhere and inside another."""
 
     SHOWN: typing.ClassVar = {
         "loss": "loss {:.3f}",
@@ -163,7 +164,7 @@ class Bar:
             TextColumn("{task.fields[words]}"),
             TimeRemainingColumn(),
         )
-        silent = not sys.stderr.isatty()
+        silent = not sys.stderr.isatty() or is_drawn()
         console = Console(stderr=True)
         self._bar = Progress(*columns, console=console, disable=silent, transient=True)
         self._task = self._bar.add_task(

@@ -1,0 +1,60 @@
+"""The report in a real browser: laptop and phone, light and dark."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradsnap.demo import DemoSettings, run_demo
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FOUND = next((path for name in NAMES if (path := shutil.which(name))), None)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        FOUND is None, reason=f"none of {', '.join(NAMES)} is installed"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    out: Path = tmp_path_factory.mktemp("report")
+    run_demo(out, DemoSettings(seeds=1, steps=16, rates=(0.05,), lengths=(8, 16)))
+    return out / "index.html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="pip install playwright"
+    )
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=FOUND, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_report_fits_and_says_nothing(browser, report, width, scheme) -> None:
+    page = browser.new_page(
+        viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url.split(":")[0]))
+    page.goto(report.as_uri())
+    assert said == []
+    assert set(asked) <= {"file", "data"}
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark == "rgb(16, 19, 23)") == (scheme == "dark")
+    broken = "[...document.images].filter(i => !i.naturalWidth).length"
+    assert page.evaluate(broken) == 0
+    page.close()
