@@ -79,7 +79,7 @@ def _timed(
 
 
 def _indexes(setting: Setting, quantizer: ProductQuantizer) -> list[Any]:
-    lists, words = (64, 8) if setting.quick else (4096, 128)
+    lists, words = (64, 8) if setting.quick else (8192, 128)
     return [
         InvertedIndex(quantizer, num_lists=lists),
         MultiIndex(quantizer, codewords=words),
