@@ -14,6 +14,10 @@ PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --maxprocesses 8
 # Idle OpenMP threads sleep instead of spinning, which matters on a busy machine.
 export OMP_WAIT_POLICY := passive
 
+# $(call timed,NAME,COMMAND): runs it and prints its wall time.
+timed = start=$$(date +%s); $(2); code=$$?; \
+  echo "make $(1): $$(( $$(date +%s) - start )) s"; exit $$code
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-all lint types bench docs clean
@@ -24,10 +28,10 @@ help:  ## Show this list
 setup: $(VENV)/.ready  ## Create .venv and install everything (once)
 
 demo: $(VENV)/.ready  ## Digits with and without snapping: a table, and report/index.html
-	@OMP_NUM_THREADS=1 $(PY) -m gradsnap demo $(ARGS)
+	@$(call timed,demo,OMP_NUM_THREADS=1 $(PY) -m gradsnap demo $(ARGS))
 
 test: $(VENV)/.ready  ## Run the fast tests, on all cores
-	@$(PYTEST) $(ARGS)
+	@$(call timed,test,$(PYTEST) $(ARGS))
 
 test-all: $(VENV)/.ready  ## Run the slow tests too
 	@$(PYTEST) -m 'not gpu' $(ARGS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradsnap.cli.options import AsJson
+from gradsnap.cli.options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from gradsnap.evaluation import Comparison
@@ -33,6 +33,7 @@ def compare(
         typer.Option("--allow-differences", help="Compare although cards differ."),
     ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Prints MAP of all runs, each tested against the first on the same queries.
 
@@ -45,6 +46,8 @@ def compare(
     found = compared(
         [load_run(file) for file in files], allow_differences=allow_differences
     )
+    if quiet:
+        return
     if as_json:
         sys.stdout.write(json.dumps(_records(found), indent=2) + "\n")
     else:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from gradsnap.cli.options import AsJson, Quiet
+
 EXAMPLES = """
 Examples:
 
@@ -24,12 +26,15 @@ def export(
     source: Annotated[
         str | None, typer.Option(help="For lance: the items, whose vectors it keeps.")
     ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Writes what other programs open, with these very codebooks and codes.
 
     faiss: an index folder as a FAISS file. onnx: a model's encoder, images or vectors
     in, codes out. lance: a table of the items' vectors with an index of our codebooks.
     """
+    from gradsnap.cli.output import say
     from gradsnap.errors import InputError
 
     ways = {"faiss": _faiss, "onnx": _onnx, "lance": _lance}
@@ -38,7 +43,8 @@ def export(
     if out.exists():
         raise InputError(f"{out} exists already: name another place")
     ways[to](path, out, source)
-    typer.echo(str(out))
+    facts = {"format": to, "from": str(path), "written to": str(out)}
+    say(f"export of {path}", facts, as_json=as_json, quiet=quiet)
 
 
 def _faiss(path: Path, out: Path, source: str | None) -> None:

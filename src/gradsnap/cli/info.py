@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson
+from gradsnap.cli.options import AsJson, Quiet
 
 EXAMPLES = """
 Examples:
@@ -20,15 +20,16 @@ def info(
     path: Annotated[Path, typer.Argument(help="A model folder or an index folder.")],
     *,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Prints what a model or an index is."""
     from gradsnap.cli.output import say
     from gradsnap.errors import InputError
 
     if (path / "manifest.json").is_file():
-        say(f"index {path}", _index(path), as_json=as_json, quiet=False)
+        say(f"index {path}", _index(path), as_json=as_json, quiet=quiet)
     elif (path / "config.toml").is_file():
-        say(f"model {path}", _model(path), as_json=as_json, quiet=False)
+        say(f"model {path}", _model(path), as_json=as_json, quiet=quiet)
     else:
         raise InputError(f"{path} is neither a model folder nor an index folder")
 

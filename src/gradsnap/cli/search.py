@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson
+from gradsnap.cli.options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,6 +46,7 @@ def search(
         int | None, typer.Option(help="How many to compare again, with --keep-half.")
     ] = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Prints the nearest items, nearest first, with what the index knows of them."""
     from gradsnap.errors import InputError
@@ -65,6 +66,8 @@ def search(
         {"query": name, "results": _results(opened, *pair)}
         for name, *pair in zip(names, found.ids, found.distances, strict=True)
     ]
+    if quiet:
+        return
     if as_json:
         sys.stdout.write(json.dumps(results, indent=2) + "\n")
     else:

@@ -1,12 +1,24 @@
 """One writer at a time: the second is told, readers need no lock."""
 
 import contextlib
-import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from gradsnap.errors import InputError
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
 
 LOCK = "writer.lock"
 
@@ -24,7 +36,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         raise InputError(f"cannot write {folder}: {error.strerror}") from error
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(handle)
         except OSError as error:
             raise InputError(
                 f"cannot write {folder}: another writer is at it; try again when it is "

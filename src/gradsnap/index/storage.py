@@ -204,6 +204,8 @@ def _delete_unnamed(folder: Path, content: Manifest) -> None:
 
 
 def _flush(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():
+        return  # Windows has no handle for a folder
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
