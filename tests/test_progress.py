@@ -130,3 +130,14 @@ def test_an_error_passes_and_puts_the_bar_away(look: Look) -> None:
     assert SHOW_CURSOR in terminal.getvalue()
     assert list(track(range(2), "afterwards")) == [0, 1]
     assert "afterwards" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_silenced_draws_nothing_and_lets_go(look: Look) -> None:
+    stream = look()
+    with progress.silenced(True):
+        list(track(range(3), "counting"))
+    assert stream.getvalue() == ""
+    with progress.silenced(False):
+        list(track(range(3), "counting"))
+    assert "counting" in stream.getvalue()

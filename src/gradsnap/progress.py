@@ -1,5 +1,6 @@
 """A progress bar that appears only when a thing takes long and somebody looks."""
 
+import contextlib
 import sys
 import threading
 import time
@@ -20,6 +21,17 @@ _screen = threading.Lock()
 def is_drawn() -> bool:
     """Whether a bar is on the screen now; others stay silent meanwhile."""
     return _screen.locked()
+
+
+@contextlib.contextmanager
+def silenced(quiet: bool) -> Iterator[None]:
+    """Draws no bar inside, if quiet: the screen is held by none."""
+    taken = quiet and _screen.acquire(blocking=False)
+    try:
+        yield
+    finally:
+        if taken:
+            _screen.release()
 
 
 def track(items: Iterable[Item], description: str) -> Iterator[Item]:

@@ -1,7 +1,10 @@
 """The program: its verbs, and what becomes of an error."""
 
+import functools
 import logging
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
@@ -17,6 +20,22 @@ from gradsnap.cli import (
     train,
 )
 
+Verb = Callable[..., None]
+
+
+def _quietly(verb: Verb) -> Verb:
+    """The verb, drawing no progress bars where it is told ``--quiet``."""
+
+    @functools.wraps(verb)
+    def run(*arguments: Any, **options: Any) -> None:
+        from gradsnap.progress import silenced
+
+        with silenced(bool(options.get("quiet"))):
+            verb(*arguments, **options)
+
+    return run
+
+
 app = typer.Typer(
     name="gradsnap",
     help="Learn embeddings that survive quantization, then search them by short codes.",
@@ -24,15 +43,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
-app.command("train", epilog=train.EXAMPLES)(train.train)
-app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-app.command("encode", epilog=encode.EXAMPLES)(encode.encode)
-app.command("index", epilog=index.EXAMPLES)(index.index)
-app.command("search", epilog=search.EXAMPLES)(search.search)
-app.command("export", epilog=export.EXAMPLES)(export.export)
-app.command("info", epilog=info.EXAMPLES)(info.info)
+app.command("demo", epilog=demo.EXAMPLES)(_quietly(demo.demo))
+app.command("train", epilog=train.EXAMPLES)(_quietly(train.train))
+app.command("evaluate", epilog=evaluate.EXAMPLES)(_quietly(evaluate.evaluate))
+app.command("compare", epilog=compare.EXAMPLES)(_quietly(compare.compare))
+app.command("encode", epilog=encode.EXAMPLES)(_quietly(encode.encode))
+app.command("index", epilog=index.EXAMPLES)(_quietly(index.index))
+app.command("search", epilog=search.EXAMPLES)(_quietly(search.search))
+app.command("export", epilog=export.EXAMPLES)(_quietly(export.export))
+app.command("info", epilog=info.EXAMPLES)(_quietly(info.info))
 
 
 def main() -> None:
