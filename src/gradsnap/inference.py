@@ -48,11 +48,10 @@ def _compiled(module: nn.Module, example: Tensor, threads: int) -> typing.Any:
         ) from error
     from gradsnap.embedding import evaluating
 
-    shape = [-1, *example.shape[1:]]
     try:
         with evaluating(module), torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the tracer, about constant shapes
-            graph = openvino.convert_model(module, example_input=example, input=shape)
+            graph = _graph(module, example)
     except Exception as error:  # whatever the reader of a foreign module raises
         raise InputError(
             f"OpenVINO cannot read {type(module).__name__}: {error}"
@@ -63,3 +62,20 @@ def _compiled(module: nn.Module, example: Tensor, threads: int) -> typing.Any:
         "INFERENCE_NUM_THREADS": threads,
     }
     return openvino.Core().compile_model(graph, "CPU", exact)
+
+
+def _graph(module: nn.Module, example: Tensor) -> typing.Any:
+    """The module as OpenVINO's graph, for any number of rows.
+
+    Through the frontend itself: ``openvino.convert_model`` reports its use to its
+    makers over the network.
+    """
+    from openvino import PartialShape
+    from openvino.frontend import FrontEndManager
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
+    frontend = FrontEndManager().load_by_framework("pytorch")
+    decoder = TorchScriptPythonDecoder(module, example_input=(example,))
+    graph = frontend.convert(frontend.load(decoder))
+    graph.reshape({graph.inputs[0]: PartialShape([-1, *example.shape[1:]])})
+    return graph
