@@ -16,7 +16,7 @@ from benchmarks.vectors import (
     headed,
     on_each,
 )
-from gradsnap.quantizers import (
+from gradsnap.coders.quantizers import (
     AdditiveQuantizer,
     CompositeQuantizer,
     GeneralizedResidualQuantizer,

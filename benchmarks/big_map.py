@@ -12,6 +12,7 @@ from benchmarks.memory import forget_the_peak, resident
 from benchmarks.report import Bar, Row, say
 from benchmarks.timing import use_one_thread
 from benchmarks.vectors import Setting
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.evaluation import (
     CodeDistances,
     Distances,
@@ -19,7 +20,6 @@ from gradsnap.evaluation import (
     RankingRules,
     evaluate,
 )
-from gradsnap.quantizers import ProductQuantizer
 
 QUERIES, ITEMS, CLASSES, BYTES, LENGTH, DIM = 50_000, 1_280_000, 1000, 6, 1500, 48
 CODE_QUERIES = 2_000

@@ -10,8 +10,8 @@ from benchmarks.databases import threads
 from benchmarks.report import Bar, Row, faster, say
 from benchmarks.timing import best_interleaved
 from benchmarks.vectors import Setting
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.index import ExhaustiveIndex
-from gradsnap.quantizers import ProductQuantizer
 
 BAR = Bar("≥", 1.0)
 

@@ -11,8 +11,8 @@ from benchmarks import fits
 from benchmarks.report import Bar, Row, faster, skipped
 from benchmarks.timing import best_interleaved
 from benchmarks.vectors import Setting, Vectors, gaussian, headed, on_each
-from gradsnap.quantizers import Candidates, ProductQuantizer
-from gradsnap.quantizers import candidates as routines
+from gradsnap.coders.quantizers import Candidates, ProductQuantizer
+from gradsnap.coders.quantizers import candidates as routines
 
 NEIGHBORS = 150
 BATCH = 128

@@ -9,7 +9,7 @@ from benchmarks import fits
 from benchmarks.errors import beside
 from benchmarks.report import Bar, Row, compared
 from benchmarks.vectors import Setting, Vectors, embeddings_part, mnist_part, on_each
-from gradsnap.quantizers import (
+from gradsnap.coders.quantizers import (
     AdditiveQuantizer,
     CompositeQuantizer,
     ProductQuantizer,

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from benchmarks.report import say
 from benchmarks.vectors import Setting
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.index.faiss_forms import ProductForm
-from gradsnap.quantizers import ProductQuantizer
 
 DIM = 192
 CLUSTERS = {"5,000 clusters": 5_000, "90,000 clusters": 90_000}

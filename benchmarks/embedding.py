@@ -8,7 +8,7 @@ from benchmarks.report import Bar, Row, faster, noted, skipped
 from benchmarks.timing import best_interleaved
 from benchmarks.vectors import Setting
 from gradsnap.errors import InputError
-from gradsnap.inference import OpenVinoNetwork
+from gradsnap.inference.engines import OpenVinoNetwork
 from gradsnap.networks import build_network
 
 SIDE = 128

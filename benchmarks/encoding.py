@@ -17,7 +17,7 @@ from benchmarks.vectors import (
     mnist_part,
     on_each,
 )
-from gradsnap.quantizers import (
+from gradsnap.coders.quantizers import (
     AdditiveQuantizer,
     GeneralizedResidualQuantizer,
     OptimizedProductQuantizer,

@@ -18,7 +18,7 @@ from benchmarks.candidates import (
 )
 from benchmarks.report import Bar, Row
 from benchmarks.vectors import Setting, Vectors, gaussian, headed, on_each
-from gradsnap.quantizers import ProductQuantizer
+from gradsnap.coders.quantizers import ProductQuantizer
 
 CODEBOOKS = (3, 4, 6, 8, 16)
 TOLERANCE = 1e-6

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmarks.report import say
 from benchmarks.vectors import Vectors
-from gradsnap.quantizers import (
+from gradsnap.coders.quantizers import (
     QUANTIZERS,
     AdditiveQuantizer,
     GeneralizedResidualQuantizer,

@@ -18,8 +18,8 @@ from typing import Any
 
 from benchmarks.report import Record, Row, say, skipped
 from benchmarks.vectors import Setting
+from gradsnap.inference.model import load
 from gradsnap.training import TrainingConfig, make_config, run_training, to_toml
-from gradsnap.training.model import load
 
 CACHE = Path.home() / ".cache" / "gradsnap" / "runs"
 LAYERS = ("plain", "snapping")

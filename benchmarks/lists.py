@@ -12,8 +12,8 @@ from benchmarks.digits_million import DIM, million
 from benchmarks.report import Bar, Row, noted, say, skipped
 from benchmarks.timing import best_interleaved
 from benchmarks.vectors import MissingData, Setting
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.index import ExhaustiveIndex, InvertedIndex, MultiIndex
-from gradsnap.quantizers import ProductQuantizer
 
 K, TARGET = 100, 0.95
 BAR = Bar("≥", 10.0)

@@ -10,6 +10,7 @@ from torch import Tensor
 from benchmarks.report import Bar, Row, faster, noted
 from benchmarks.timing import best_interleaved
 from benchmarks.vectors import Setting
+from gradsnap.coders.hashers import packed_bits
 from gradsnap.evaluation import (
     Distances,
     HashDistances,
@@ -19,7 +20,6 @@ from gradsnap.evaluation import (
 )
 from gradsnap.evaluation.expected import average_precisions
 from gradsnap.evaluation.grades import Grades
-from gradsnap.hashing import packed_bits
 
 QUERIES, ITEMS, CLASSES, BITS = 1000, 59_000, 10, 32
 BAR = Bar("≥", 5)

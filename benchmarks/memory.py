@@ -11,8 +11,8 @@ import torch
 from benchmarks.report import Bar, Row, compared, noted, say
 from benchmarks.timing import use_one_thread
 from benchmarks.vectors import Setting
-from gradsnap.quantizers import QUANTIZERS
-from gradsnap.snapping import GradientSnapping
+from gradsnap.coders.quantizers import QUANTIZERS
+from gradsnap.layers.snapping import GradientSnapping
 
 ROWS, NEIGHBORS, DIM, CODEBOOKS = 1024, 150, 1024, 8
 KINDS = ("pq", "opq", "rvq")

@@ -23,8 +23,8 @@ import gradsnap as gs
 from benchmarks.report import Record, say
 from benchmarks.vectors import Setting
 from examples import digits
-from gradsnap.rivals import LAYERS
-from gradsnap.snapping import Snapped
+from gradsnap.layers.rivals import LAYERS
+from gradsnap.layers.snapping import Snapped
 
 RATES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 STRENGTHS = (0.036, 0.1, 0.3, 1.0)

@@ -15,6 +15,8 @@ from benchmarks.vectors import (
     cached_gist,
     cifar_images,
 )
+from gradsnap.coders.hashers import HASHERS, Hasher
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 from gradsnap.data.protocols import PaperProtocol, Split
 from gradsnap.evaluation import (
     CodeDistances,
@@ -25,8 +27,6 @@ from gradsnap.evaluation import (
     RankingRules,
     evaluate,
 )
-from gradsnap.hashing import HASHERS, Hasher
-from gradsnap.quantizers import QUANTIZERS, Quantizer
 
 IMAGES, BITS, CODEBOOKS = 60_000, 32, 4
 RULES = RankingRules(None, "relevant", "zero")

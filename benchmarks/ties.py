@@ -7,13 +7,13 @@ from torch import Tensor
 
 from benchmarks.report import Bar, Row
 from benchmarks.vectors import Setting
+from gradsnap.coders.hashers import hamming_distances, packed_bits
 from gradsnap.evaluation import (
     HashDistances,
     RankingRules,
     evaluate,
     mean_average_precision,
 )
-from gradsnap.hashing import hamming_distances, packed_bits
 
 ORDERS, QUERIES, ITEMS, CLASSES = 10_000, 3, 1000, 5
 BAR = Bar("≤", 1e-3)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsnap.quantizers import QUANTIZERS, Quantizer
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 
 DIM = 8
 NUM_CODEBOOKS = 3

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 from gradsnap.index import INDEXES
-from gradsnap.quantizers import QUANTIZERS, Quantizer
 from tests.conftest import clustered, fitted
 
 OVER_QUANTIZERS = [kind for kind in INDEXES if kind != "hamming"]

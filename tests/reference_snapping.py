@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from gradsnap.quantizers import Quantizer
+from gradsnap.coders.quantizers import Quantizer
 
 
 def all_codewords(quantizer: Quantizer) -> Tensor:

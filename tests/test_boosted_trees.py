@@ -7,11 +7,11 @@ import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from gradsnap.coders.hashers import BoostedTreeHasher, trees
+from gradsnap.coders.hashers.fasthash import _two_sided, _weights
+from gradsnap.coders.hashers.graph_cuts import Pairs, best_bit
+from gradsnap.coders.hashers.trees import grown_trees
 from gradsnap.errors import InputError
-from gradsnap.hashing import BoostedTreeHasher, trees
-from gradsnap.hashing.boosted import _two_sided, _weights
-from gradsnap.hashing.pairs import Pairs, best_bit
-from gradsnap.hashing.trees import grown_trees
 from tests.conftest import clustered
 
 

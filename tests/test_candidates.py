@@ -1,6 +1,5 @@
 """The k smallest sums: kernel and folds against brute force, on nasty tables."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -10,15 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gradsnap.quantizers import Candidates, ProductQuantizer, candidates
-from gradsnap.quantizers.candidates import compiled_sums, folded_sums, smallest_sums
+from gradsnap import compiled
+from gradsnap.coders.quantizers import Candidates, ProductQuantizer, candidates
+from gradsnap.coders.quantizers.candidates import (
+    compiled_sums,
+    folded_sums,
+    smallest_sums,
+)
 from tests import reference
 from tests.conftest import clustered, every_code
 
 Search = Callable[[Tensor, int], Candidates]
 
 needs_numba = pytest.mark.skipif(
-    importlib.util.find_spec("numba") is None, reason="needs the extra 'fast' (numba)"
+    not compiled.installed(), reason="needs the extra 'fast' (numba)"
 )
 SEARCHES = [
     pytest.param(compiled_sums, id="compiled", marks=needs_numba),
@@ -285,23 +289,14 @@ def test_the_kernel_runs_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def no_numba() -> Iterator[None]:
+def no_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if numba had never been installed."""
-    find_spec = importlib.util.find_spec
-    candidates._kernel.cache_clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            importlib.util,
-            "find_spec",
-            lambda name, *rest: None if name == "numba" else find_spec(name, *rest),
-        )
-        yield
-    candidates._kernel.cache_clear()
+    monkeypatch.setattr(compiled, "installed", lambda: False)
 
 
 @pytest.mark.usefixtures("no_numba")
 def test_without_numba_the_folds_run() -> None:
-    assert candidates._kernel() is None
+    assert candidates._kernels() is None
     assert_exact(random_tables(3, 3, 8, 0, "uniform"), 40, smallest_sums)
     x = clustered(50)
     quantizer = ProductQuantizer(dim=8, num_codebooks=4, codebook_size=8).fit(x)

@@ -112,7 +112,7 @@ def test_vectors_alone(vectors, tmp_path, kind) -> None:
 
 
 def test_saving_now_and_then_changes_nothing(vectors, tmp_path, monkeypatch) -> None:
-    from gradsnap import streams
+    from gradsnap.inference import streams
 
     gradsnap("index", vectors, "--bits", 16, "--out", tmp_path / "one")
     monkeypatch.setattr(streams, "BLOCK", 64)

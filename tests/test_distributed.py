@@ -10,7 +10,7 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 import gradsnap as gs
-from gradsnap.quantizers import QUANTIZERS
+from gradsnap.coders.quantizers import QUANTIZERS
 
 DIM, ROWS = 6, 32
 

@@ -6,9 +6,9 @@ from torch import nn
 
 import gradsnap as gs
 from gradsnap.data import open_digits
-from gradsnap.embedding import evaluating
-from gradsnap.inference import OpenVinoNetwork
-from gradsnap.training.trunk import FastTrunk, Trunk
+from gradsnap.inference.embedding import evaluating
+from gradsnap.inference.engines import OpenVinoNetwork
+from gradsnap.inference.trunk import FastTrunk, Trunk
 
 
 def network() -> gs.networks.Network:

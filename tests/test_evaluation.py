@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 from torch import Tensor
 
+from gradsnap import compiled
+from gradsnap.coders.hashers import packed_bits
 from gradsnap.errors import InputError
 from gradsnap.evaluation import (
     CodeDistances,
     EmbeddingDistances,
     HashDistances,
     RankingRules,
-    compiled,
     distances,
     evaluate,
     expected,
@@ -29,7 +30,6 @@ from gradsnap.evaluation import (
 )
 from gradsnap.evaluation.distances import Distances
 from gradsnap.evaluation.grades import Grades
-from gradsnap.hashing import packed_bits
 from tests import reference_evaluation as reference
 from tests.conftest import clustered, fitted, gaussian
 
@@ -40,7 +40,7 @@ WHOLE = RankingRules(None, "relevant", "zero")
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel, what replaces it, and what runs on another device than the CPU."""
     if request.param != "compiled":
-        monkeypatch.setattr(compiled, "_kernel", lambda: None)
+        monkeypatch.setattr(compiled, "installed", lambda: False)
     if request.param == "device":
         monkeypatch.setattr(groups, "_numpy_sorts", lambda keys: False)
 
@@ -286,7 +286,7 @@ def test_hashes_are_counted_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distances, "HASH_ROWS", 13)
     monkeypatch.setattr(distances, "BLOCK_ENTRIES", 200)
     monkeypatch.setattr(expected, "CHUNK_ROWS", 3)
-    monkeypatch.setattr(compiled, "_kernel", lambda: None)
+    monkeypatch.setattr(compiled, "installed", lambda: False)
     parts = evaluate(table, labels, labels, whole.rules)
     torch.testing.assert_close(parts.average_precisions, whole.average_precisions)
 

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gradsnap.errors import FileFormatError, InputError, NotFittedError
-from gradsnap.evaluation import HashDistances, RankingRules, evaluate
-from gradsnap.hashing import (
+from gradsnap.coders.hashers import (
     HASHERS,
     Hasher,
     RandomHasher,
@@ -21,6 +19,8 @@ from gradsnap.hashing import (
     packed_bits,
     unpacked_bits,
 )
+from gradsnap.errors import FileFormatError, InputError, NotFittedError
+from gradsnap.evaluation import HashDistances, RankingRules, evaluate
 from tests.conftest import gaussian
 
 DIM, BITS, ROWS = 10, 6, 160
@@ -150,7 +150,7 @@ def test_rows_are_hashed_alone(hasher: Hasher) -> None:
 def test_blocks_change_nothing(hasher: Hasher, monkeypatch: pytest.MonkeyPatch) -> None:
     x, _ = classes(30, seed=3)
     together = hasher.encode(x)
-    monkeypatch.setattr("gradsnap.hashing.base.ENCODE_ROWS", 7)
+    monkeypatch.setattr("gradsnap.coders.hashers.hasher.ENCODE_ROWS", 7)
     assert torch.equal(hasher.encode(x), together)
 
 

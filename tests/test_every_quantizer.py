@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, load_quantizer
 from gradsnap.errors import InputError, NotFittedError
-from gradsnap.quantizers import QUANTIZERS, Quantizer, load_quantizer
 from tests.conftest import (
     CODEBOOK_SIZE,
     DIM,
@@ -228,8 +228,8 @@ def test_many_rows_are_cut_without_seams(
 ) -> None:
     """Chunks of a few rows give what one chunk gives."""
     codes, found = quantizer.encode(x), quantizer.candidates(x, 20)
-    monkeypatch.setattr("gradsnap.quantizers.base.CHUNK_ENTRIES", 700)
-    monkeypatch.setattr("gradsnap.quantizers.kmeans.CHUNK_ENTRIES", 700)
+    monkeypatch.setattr("gradsnap.coders.quantizers.quantizer.CHUNK_ENTRIES", 700)
+    monkeypatch.setattr("gradsnap.coders.quantizers.kmeans.CHUNK_ENTRIES", 700)
     assert torch.equal(quantizer.encode(x), codes)
     again = quantizer.candidates(x, 20)
     torch.testing.assert_close(again.distances, found.distances, rtol=1e-4, atol=1e-4)

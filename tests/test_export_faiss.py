@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from gradsnap.coders.quantizers import OptimizedProductQuantizer
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.export import from_faiss, to_faiss, write_faiss
 from gradsnap.index import ExhaustiveIndex, HammingIndex, packed_bits
-from gradsnap.quantizers import OptimizedProductQuantizer
 from tests.conftest import DIM, clustered, fitted, gaussian
 from tests.index_builders import made
 

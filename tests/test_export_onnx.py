@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.export import onnx as exporting
 from gradsnap.export import write_onnx
 from gradsnap.export.encoders import encoder_of
-from gradsnap.quantizers import ProductQuantizer
 from tests.conftest import DIM, clustered, fitted
 
 runtime = pytest.importorskip("onnxruntime")

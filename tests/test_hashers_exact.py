@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsnap.errors import InputError
-from gradsnap.hashing import (
+from gradsnap.coders.hashers import (
     DiscreteHasher,
     IterativeQuantizer,
     KernelHasher,
@@ -18,11 +17,12 @@ from gradsnap.hashing import (
     SpectralHasher,
     unpacked_bits,
 )
-from gradsnap.hashing.anchors import kernel_width, likeness
-from gradsnap.hashing.discrete import cyclic_descent
-from gradsnap.hashing.kernel import Residue, _objective
-from gradsnap.hashing.linear import principal_directions, rotated_to_signs
-from gradsnap.hashing.similar import Similarity, many_hot
+from gradsnap.coders.hashers.anchors import kernel_width, likeness
+from gradsnap.coders.hashers.ksh import Residue, _objective
+from gradsnap.coders.hashers.linear import principal_directions, rotated_to_signs
+from gradsnap.coders.hashers.sdh import cyclic_descent
+from gradsnap.coders.hashers.similarity import Similarity, many_hot
+from gradsnap.errors import InputError
 from tests.conftest import clustered, gaussian
 
 

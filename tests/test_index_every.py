@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import QUANTIZERS, ProductQuantizer, Quantizer
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index import INDEXES, load_index, scanning
-from gradsnap.quantizers import QUANTIZERS, ProductQuantizer, Quantizer
 from tests.conftest import DIM, clustered, fitted
 from tests.index_builders import (
     OVER_QUANTIZERS,

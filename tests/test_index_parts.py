@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError
 from gradsnap.index import (
     ExhaustiveIndex,
@@ -20,7 +21,6 @@ from gradsnap.index import (
     packed_bits,
 )
 from gradsnap.index.packing import bytes_of, pack, unpack
-from gradsnap.quantizers import ProductQuantizer
 from tests.conftest import DIM, clustered, fitted
 
 

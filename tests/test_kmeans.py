@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from gradsnap.quantizers.kmeans import (
+from gradsnap.coders.quantizers.kmeans import (
     DEAD_SHARE,
     accumulate,
     argmin_,
@@ -96,7 +96,7 @@ def test_assign_takes_the_first_of_equal_centroids() -> None:
 def test_assign_in_chunks_is_assign(monkeypatch: pytest.MonkeyPatch) -> None:
     x, centroids = gaussian(100)[None], gaussian(9, seed=1)[None]
     whole = assign(x, centroids)
-    monkeypatch.setattr("gradsnap.quantizers.kmeans.CHUNK_ENTRIES", 30)
+    monkeypatch.setattr("gradsnap.coders.quantizers.kmeans.CHUNK_ENTRIES", 30)
     assert torch.equal(assign(x, centroids), whole)
 
 

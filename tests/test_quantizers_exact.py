@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsnap.errors import InputError
-from gradsnap.quantizers import (
+from gradsnap.coders.quantizers import (
     AdditiveQuantizer,
     CompositeQuantizer,
     GeneralizedResidualQuantizer,
@@ -21,11 +20,11 @@ from gradsnap.quantizers import (
     additive,
     residual,
 )
-from gradsnap.quantizers.additive import least_squares, pair_counts
-from gradsnap.quantizers.composite import ConstantCrossEnergy, spread_blocks
-from gradsnap.quantizers.local_search import Energy, icm, local_search
-from gradsnap.quantizers.optimized import balanced_directions, procrustes
-from gradsnap.quantizers.summed import (
+from gradsnap.coders.quantizers.additive import least_squares, pair_counts
+from gradsnap.coders.quantizers.composite import ConstantCrossEnergy, spread_blocks
+from gradsnap.coders.quantizers.local_search import Energy, icm, local_search
+from gradsnap.coders.quantizers.optimized import balanced_directions, procrustes
+from gradsnap.coders.quantizers.summed import (
     beam_codes,
     beam_search,
     pair_sums,
@@ -33,6 +32,7 @@ from gradsnap.quantizers.summed import (
     summed,
     unary_tables,
 )
+from gradsnap.errors import InputError
 from tests import reference
 from tests.conftest import DIM, clustered, every_code, fitted, gaussian, variance
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import gradsnap as gs
-from gradsnap.quantizers import QUANTIZERS
-from gradsnap.rivals import LAYERS
+from gradsnap.coders.quantizers import QUANTIZERS
+from gradsnap.layers.rivals import LAYERS
 from tests.test_snapping import DIM, backward, fitted, rows
 
 

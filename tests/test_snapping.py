@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import gradsnap as gs
-from gradsnap.quantizers import QUANTIZERS
+from gradsnap.coders.quantizers import QUANTIZERS
 from tests import reference_snapping as slow
 
 DIM = 6

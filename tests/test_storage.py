@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from gradsnap import tensors
+from gradsnap.coders.quantizers import ProductQuantizer, Quantizer, load_quantizer
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.quantizers import ProductQuantizer, Quantizer, load_quantizer
 from tests.conftest import assert_same_state, clustered, fitted
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsnap.quantizers import QUANTIZERS, Quantizer
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 from tests.conftest import assert_same_state, clustered, gaussian
 
 STREAM_DIM = 6

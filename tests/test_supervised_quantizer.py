@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import CompositeQuantizer, SupervisedQuantizer
+from gradsnap.coders.quantizers.supervised import _regressed
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.evaluation import CodeDistances, RankingRules, evaluate
-from gradsnap.quantizers import CompositeQuantizer, SupervisedQuantizer
-from gradsnap.quantizers.supervised import _regressed
 from tests.conftest import gaussian
 
 DIM, CLASSES = 12, 4

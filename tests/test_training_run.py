@@ -14,11 +14,11 @@ import pytest
 import torch
 
 import gradsnap as gs
+from gradsnap.coders.quantizers import QUANTIZERS
 from gradsnap.data import open_dataset
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.layers.rivals import LAYERS
 from gradsnap.losses import LOSSES
-from gradsnap.quantizers import QUANTIZERS
-from gradsnap.rivals import LAYERS
 from gradsnap.tensors import read_tensors
 from gradsnap.training import run_training, to_toml
 from gradsnap.training.run import Run

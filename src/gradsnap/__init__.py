@@ -9,20 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradsnap import (
+        coders,
         data,
         evaluation,
         export,
-        hashing,
         index,
+        inference,
+        layers,
         losses,
         networks,
-        quantizers,
-        rivals,
-        rules,
         training,
         triplets,
     )
-    from gradsnap.embedding import embed
+    from gradsnap.coders.quantizers import (
+        AdditiveQuantizer,
+        CompositeQuantizer,
+        GeneralizedResidualQuantizer,
+        OptimizedProductQuantizer,
+        ProductQuantizer,
+        Quantizer,
+        ResidualQuantizer,
+        SupervisedQuantizer,
+        load_quantizer,
+    )
     from gradsnap.errors import (
         FileFormatError,
         GradsnapError,
@@ -41,6 +50,15 @@ if TYPE_CHECKING:
         SearchResult,
         load_index,
     )
+    from gradsnap.inference.embedding import embed
+    from gradsnap.inference.model import Model, load
+    from gradsnap.layers.rivals import (
+        QuantizationPenalty,
+        SoftAssignment,
+        StraightThrough,
+    )
+    from gradsnap.layers.rules import OutputRegularization, PrintedRule, SnappingRule
+    from gradsnap.layers.snapping import GradientSnapping
     from gradsnap.losses import (
         ClassificationLoss,
         ContrastiveLoss,
@@ -50,26 +68,11 @@ if TYPE_CHECKING:
         TripletLoss,
     )
     from gradsnap.networks import build_network
-    from gradsnap.quantizers import (
-        AdditiveQuantizer,
-        CompositeQuantizer,
-        GeneralizedResidualQuantizer,
-        OptimizedProductQuantizer,
-        ProductQuantizer,
-        Quantizer,
-        ResidualQuantizer,
-        SupervisedQuantizer,
-        load_quantizer,
-    )
-    from gradsnap.rivals import QuantizationPenalty, SoftAssignment, StraightThrough
-    from gradsnap.rules import OutputRegularization, PrintedRule, SnappingRule
-    from gradsnap.snapping import GradientSnapping
-    from gradsnap.training.model import Model, load
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
-    "embedding": ("embed",),
+    "inference.embedding": ("embed",),
     "errors": (
         "FileFormatError",
         "GradsnapError",
@@ -96,12 +99,12 @@ _HOMES = {
         "PairwiseLogisticLoss",
         "TripletLoss",
     ),
-    "training.model": (
+    "inference.model": (
         "Model",
         "load",
     ),
     "networks": ("build_network",),
-    "quantizers": (
+    "coders.quantizers": (
         "AdditiveQuantizer",
         "CompositeQuantizer",
         "GeneralizedResidualQuantizer",
@@ -112,17 +115,17 @@ _HOMES = {
         "SupervisedQuantizer",
         "load_quantizer",
     ),
-    "rivals": (
+    "layers.rivals": (
         "QuantizationPenalty",
         "SoftAssignment",
         "StraightThrough",
     ),
-    "rules": (
+    "layers.rules": (
         "OutputRegularization",
         "PrintedRule",
         "SnappingRule",
     ),
-    "snapping": ("GradientSnapping",),
+    "layers.snapping": ("GradientSnapping",),
 }
 """The module of every name that is not a module itself."""
 
@@ -164,21 +167,20 @@ __all__ = [
     "SupervisedQuantizer",
     "TripletLoss",
     "build_network",
+    "coders",
     "data",
     "embed",
     "evaluation",
     "export",
-    "hashing",
     "index",
+    "inference",
+    "layers",
     "load",
     "load_index",
     "load_quantizer",
     "losses",
     "mean_average_precision",
     "networks",
-    "quantizers",
-    "rivals",
-    "rules",
     "training",
     "triplets",
 ]

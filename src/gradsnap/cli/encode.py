@@ -8,8 +8,8 @@ import typer
 from gradsnap.cli.options import AsJson, Quiet, Root, SkipBad, Workers
 
 if TYPE_CHECKING:
-    from gradsnap.quantizers import Quantizer
-    from gradsnap.streams import EmbeddingStream
+    from gradsnap.coders.quantizers import Quantizer
+    from gradsnap.inference.streams import EmbeddingStream
 
 EXAMPLES = """
 Examples:
@@ -37,7 +37,7 @@ def encode(
     """
     from gradsnap.cli.output import say
     from gradsnap.cli.sources import network_for, open_coder, open_items
-    from gradsnap.streams import EmbeddingStream
+    from gradsnap.inference.streams import EmbeddingStream
 
     coder = open_coder(model)
     dataset = open_items(source, root, coder.model, skip_bad)

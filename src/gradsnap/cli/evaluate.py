@@ -9,7 +9,7 @@ from gradsnap.cli.options import AsJson, Quiet, Root, Workers
 
 if TYPE_CHECKING:
     from gradsnap.evaluation import RankingRules, Run
-    from gradsnap.training.model import Model
+    from gradsnap.inference.model import Model
 
 EXAMPLES = """
 Examples:
@@ -51,7 +51,7 @@ def evaluate(
     ranking, the divisor, queries without a hit, ties.
     """
     from gradsnap.cli.output import say
-    from gradsnap.training.model import load
+    from gradsnap.inference.model import load
 
     opened = load(model)
     places = {"source": source, "root": root, "workers": workers}

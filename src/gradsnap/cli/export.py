@@ -60,8 +60,8 @@ def _onnx(path: Path, out: Path, source: str | None) -> None:
     from torch import nn
 
     from gradsnap.export import write_onnx
+    from gradsnap.inference.model import load
     from gradsnap.networks import Preprocess
-    from gradsnap.training.model import load
 
     network = load(path).network
     ready = network.preprocess
@@ -74,9 +74,9 @@ def _onnx(path: Path, out: Path, source: str | None) -> None:
 
 def _lance(path: Path, out: Path, source: str | None) -> None:
     from gradsnap.cli.sources import network_for, open_coder, open_items
-    from gradsnap.embedding import embed
     from gradsnap.errors import InputError
     from gradsnap.export import write_lance
+    from gradsnap.inference.embedding import embed
 
     if source is None:
         raise InputError("a Lance table keeps vectors: name the items with --source")

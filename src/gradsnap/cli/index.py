@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gradsnap.cli.sources import Coder
     from gradsnap.data import Dataset
-    from gradsnap.streams import EmbeddingStream
+    from gradsnap.inference.streams import EmbeddingStream
 
 EXAMPLES = """
 Examples:
@@ -77,7 +77,7 @@ def index(
     """
     from gradsnap.cli.output import say
     from gradsnap.cli.sources import network_for, open_items
-    from gradsnap.streams import EmbeddingStream
+    from gradsnap.inference.streams import EmbeddingStream
 
     started = time.monotonic()
     coder, source = _coder(paths)

@@ -53,8 +53,8 @@ def _index(path: Path) -> dict[str, Any]:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    from gradsnap.quantizers.fingerprint import fingerprint
-    from gradsnap.training.model import load
+    from gradsnap.coders.quantizers.fingerprint import fingerprint
+    from gradsnap.inference.model import load
 
     model = load(path)
     card, config = model.card, model.config

@@ -12,7 +12,7 @@ from gradsnap.cli.options import AsJson, Quiet
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gradsnap.training.model import Model
+    from gradsnap.inference.model import Model
 
 EXAMPLES = """
 Examples:
@@ -104,7 +104,7 @@ def _model(opened: Any, given: str | None, folder: Path) -> "Model | None":
     """The model the index was made with, its codebooks compared."""
     from gradsnap.errors import InputError
     from gradsnap.index import load_index
-    from gradsnap.training.model import load
+    from gradsnap.inference.model import load
 
     path = given or opened.notes.get("model")
     if path is None:

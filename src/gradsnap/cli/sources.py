@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from gradsnap.coders.quantizers import Quantizer
     from gradsnap.data import Dataset
-    from gradsnap.quantizers import Quantizer
-    from gradsnap.training.model import Model
+    from gradsnap.inference.model import Model
 
 
 class Coder(NamedTuple):
@@ -20,8 +20,8 @@ class Coder(NamedTuple):
 
 def open_coder(path: str) -> Coder:
     """A model folder, or a quantizer file for vectors that are embeddings already."""
-    from gradsnap.quantizers import load_quantizer
-    from gradsnap.training.model import load
+    from gradsnap.coders.quantizers import load_quantizer
+    from gradsnap.inference.model import load
 
     if Path(path).is_file():
         return Coder(load_quantizer(path), None)
@@ -48,8 +48,8 @@ def open_query(path: str, model: "Model | None") -> "tuple[Tensor, list[str]]":
         InputError: an image is asked for, and there is no model to embed it.
     """
     from gradsnap.data.folders import is_image
-    from gradsnap.embedding import embed
     from gradsnap.errors import InputError
+    from gradsnap.inference.embedding import embed
 
     if is_image(path) and model is None:
         raise InputError(

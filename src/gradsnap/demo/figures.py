@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.data import Dataset, Split
 from gradsnap.demo.runs import Side, Trained
 from gradsnap.demo.settings import DemoSettings
 from gradsnap.index import ExhaustiveIndex
-from gradsnap.quantizers import Quantizer
 from gradsnap.training.learner import new_quantizer
 from gradsnap.training.scoring import Labelled, Scores, rules_of, score
 from gradsnap.training.settings import changed

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.demo.svg import Point
 from gradsnap.files import write_text
-from gradsnap.quantizers import ProductQuantizer
-from gradsnap.snapping import GradientSnapping
+from gradsnap.layers.snapping import GradientSnapping
 
 ACROSS = (-2.3, -1.75, -1.2, -0.62, -0.05, 0.66, 1.22, 1.8)
 UP = (-1.7, -1.08, -0.62, 0.0, 0.52, 1.04, 1.6, 2.1)

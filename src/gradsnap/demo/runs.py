@@ -14,9 +14,9 @@ import torch
 
 from gradsnap.demo.settings import DemoSettings
 from gradsnap.errors import InputError
+from gradsnap.inference.model import Model
 from gradsnap.progress import track
 from gradsnap.training import run_training
-from gradsnap.training.model import Model
 
 SIDES = {"plain": "without snapping", "snapping": "with snapping"}
 """The layer of each side, and what people call it."""

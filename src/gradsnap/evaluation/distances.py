@@ -10,13 +10,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gradsnap.coders.hashers.hamming import check_alike, hamming_distances
+from gradsnap.coders.hashers.packing import as_words
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.compiled import spread
 from gradsnap.errors import InputError
-from gradsnap.evaluation.compiled import in_threads, kernel_for
 from gradsnap.evaluation.grades import Grades
-from gradsnap.evaluation.groups import Groups, grouped_counts, grouped_distances
-from gradsnap.hashing.hamming import check_alike, hamming_distances
-from gradsnap.hashing.packing import as_words
-from gradsnap.quantizers import Quantizer
+from gradsnap.evaluation.groups import (
+    Groups,
+    grouped_counts,
+    grouped_distances,
+    kernel_for,
+)
 
 BLOCK_ENTRIES = 1 << 23
 """Distances held at once, 32 MiB, unless one query alone has more."""
@@ -118,10 +123,11 @@ class CodeDistances(Distances):
         if kernel is not None and self.codes.dtype == torch.uint8:
             codes = self.by_codebook.numpy()
 
-            def add(tables: Tensor, part: Tensor) -> None:
-                kernel.add_entries(tables.numpy(), codes, part.numpy())
+            def add(rows: slice) -> None:
+                kernel.add_entries(tables[rows].numpy(), codes, found[rows].numpy())
 
-            in_threads(add, entries.contiguous(), found)
+            tables = entries.contiguous()
+            spread(add, _shares(len(found)))
             return found.clamp_min_(0)
         for start in range(0, self.num_items, ITEM_BLOCK):
             part = slice(start, start + ITEM_BLOCK)
@@ -165,11 +171,13 @@ class HashDistances(Distances):
         counts = torch.zeros(len(some), self.levels, grades.top + 1, dtype=torch.int64)
         items = (self._item_words.numpy(), found.numpy())
 
-        def count(words: Tensor, labels: Tensor, part: Tensor) -> None:
-            mine = (words.numpy(), labels.numpy())
-            kernel.count_levels(mine, items, grades.several, part.numpy())
+        words, mine = as_words(some), asked[rows]
 
-        in_threads(count, as_words(some), asked[rows], counts)
+        def count(part: slice) -> None:
+            own = (words[part].numpy(), mine[part].numpy())
+            kernel.count_levels(own, items, grades.several, counts[part].numpy())
+
+        spread(count, _shares(len(some)))
         return counts
 
     def ranked(self, rows: slice, grades: Grades, cut: int) -> Ranked:
@@ -192,6 +200,12 @@ class HashDistances(Distances):
             cells = level.mul_(kinds).add_(grades.block(rows, part))
             total += cells.flatten().bincount(minlength=len(total))
         return total.view(len(some), self.levels, kinds)
+
+
+def _shares(rows: int) -> list[slice]:
+    """The rows in as many parts as torch has threads."""
+    step = -(-rows // torch.get_num_threads()) or 1
+    return [slice(start, start + step) for start in range(0, rows, step)]
 
 
 def _grade_counts(grades: Tensor, top: int) -> Tensor:

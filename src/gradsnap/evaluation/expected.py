@@ -12,8 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from gradsnap.evaluation.compiled import kernel_for
-from gradsnap.evaluation.groups import ROW_STRIDE, Groups
+from gradsnap.evaluation.groups import ROW_STRIDE, Groups, kernel_for
 from gradsnap.evaluation.rules import RankingRules
 
 CHUNK_ROWS = 1024

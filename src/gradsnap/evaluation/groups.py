@@ -1,16 +1,24 @@
 """Rankings as groups of tied items: all that any metric needs to know of them."""
 
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gradsnap.compiled import kernels
 from gradsnap.errors import InputError
-from gradsnap.evaluation.compiled import kernel_for
 
 ROW_STRIDE = 1 << 40
 """Keeps rows apart where positions of several rows lie in one sorted list."""
+
+
+def kernel_for(tensor: Tensor) -> ModuleType | None:
+    """The compiled kernels where they can work on the tensor, or None."""
+    if tensor.device.type != "cpu":
+        return None
+    return kernels("gradsnap.evaluation.ranking_compiled")
 
 
 class Groups(NamedTuple):

@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from gradsnap.errors import InputError
-from gradsnap.quantizers import (
+from gradsnap.coders.quantizers import (
     OptimizedProductQuantizer,
     ProductQuantizer,
     Quantizer,
     ResidualQuantizer,
 )
-from gradsnap.quantizers.summed import pair_tables
+from gradsnap.coders.quantizers.summed import pair_tables
+from gradsnap.errors import InputError
 
 
 class ProductEncoder(nn.Module):

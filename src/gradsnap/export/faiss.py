@@ -8,6 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gradsnap.coders.quantizers import (
+    OptimizedProductQuantizer,
+    ProductQuantizer,
+    Quantizer,
+    ResidualQuantizer,
+)
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.export.faiss_parts import (
     additive_index,
@@ -26,12 +32,6 @@ from gradsnap.index import (
 )
 from gradsnap.index.faiss_forms import ProductForm
 from gradsnap.index.segments import Segment, merged
-from gradsnap.quantizers import (
-    OptimizedProductQuantizer,
-    ProductQuantizer,
-    Quantizer,
-    ResidualQuantizer,
-)
 
 Array = NDArray[Any]
 

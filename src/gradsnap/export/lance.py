@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.checks import checked_rows
 from gradsnap.errors import InputError
 from gradsnap.index.faiss_forms import ProductForm
 from gradsnap.index.identifiers import GivenIds, new_ids
 from gradsnap.index.metadata import Metadata, checked_metadata
 from gradsnap.index.results import SearchResult
-from gradsnap.quantizers import Quantizer
-from gradsnap.quantizers.checks import checked_rows
 
 VECTOR, ID, INDEX = "vector", "id", "gradsnap"
 

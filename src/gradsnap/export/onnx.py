@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
 from gradsnap.export.encoders import encoder_of
 from gradsnap.files import replacing
-from gradsnap.quantizers import Quantizer
 
 INPUT, OUTPUT = "input", "codes"
 OPSET = 18

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from gradsnap.index.base import Index
 from gradsnap.index.exhaustive import ExhaustiveIndex
 from gradsnap.index.hamming import HammingIndex, packed_bits
+from gradsnap.index.index import Index
 from gradsnap.index.inverted import InvertedIndex
 from gradsnap.index.local import LocallyOptimizedIndex
 from gradsnap.index.multi import MultiIndex

@@ -5,18 +5,18 @@ from typing import Any, Self
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.checks import checked_codes, checked_rows
 from gradsnap.errors import InputError
-from gradsnap.index.base import Index
 from gradsnap.index.fastscan import FastScan
 from gradsnap.index.identifiers import GivenIds, checked_ids
+from gradsnap.index.index import Index
 from gradsnap.index.metadata import Metadata
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.results import Best
 from gradsnap.index.scanning import scan_all
 from gradsnap.index.segments import runs
 from gradsnap.index.tables import float_tables
-from gradsnap.quantizers import Quantizer
-from gradsnap.quantizers.checks import checked_codes, checked_rows
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from gradsnap.quantizers import (
+from gradsnap.coders.quantizers import (
     OptimizedProductQuantizer,
     ProductQuantizer,
     Quantizer,

@@ -7,15 +7,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.quantizers.quantizer import Tables
 from gradsnap.errors import InputError
-from gradsnap.index.base import Index
 from gradsnap.index.identifiers import GivenIds
+from gradsnap.index.index import Index
 from gradsnap.index.metadata import Metadata
 from gradsnap.index.results import Best
 from gradsnap.index.scanning import scan_all
 from gradsnap.index.segments import runs
 from gradsnap.index.tables import float_tables
-from gradsnap.quantizers.base import Tables
 
 Array = NDArray[Any]
 

@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.checks import checked_rows
+from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.rerank import Refiner
-from gradsnap.quantizers import Quantizer
-from gradsnap.quantizers.checks import checked_rows
-from gradsnap.quantizers.kmeans import assign, kmeans
 
 ROWS_PER_LIST = 64
 """Centroids are learned from at most so many rows a list."""

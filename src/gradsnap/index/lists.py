@@ -8,10 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.checks import checked_codes, checked_rows
 from gradsnap.errors import InputError, NotFittedError
-from gradsnap.index.base import Index
 from gradsnap.index.exhaustive import refuse_codes_alone
 from gradsnap.index.identifiers import GivenIds, checked_ids
+from gradsnap.index.index import Index
 from gradsnap.index.metadata import Metadata
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.results import Best
@@ -19,8 +21,6 @@ from gradsnap.index.scanning import scan_own
 from gradsnap.index.segments import Segment
 from gradsnap.index.tables import float_tables
 from gradsnap.index.tuning import Tuning, tuned
-from gradsnap.quantizers import Quantizer
-from gradsnap.quantizers.checks import checked_codes, checked_rows
 
 Array = NDArray[Any]
 

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.optimized import balanced_directions
 from gradsnap.index.inverted import InvertedIndex
 from gradsnap.index.rerank import Refiner
-from gradsnap.quantizers import Quantizer
-from gradsnap.quantizers.optimized import balanced_directions
 
 ROWS_PER_DIMENSION = 4
 """A list learns a rotation of its own from at least so many rows a dimension."""

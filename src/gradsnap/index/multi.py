@@ -4,10 +4,10 @@ from typing import Any
 
 from torch import Tensor
 
+from gradsnap.coders.quantizers import ProductQuantizer, Quantizer
 from gradsnap.errors import InputError
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.rerank import Refiner
-from gradsnap.quantizers import ProductQuantizer, Quantizer
 
 
 class MultiIndex(ListedIndex):

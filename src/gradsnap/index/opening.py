@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from gradsnap.coders.quantizers import Quantizer, load_quantizer
+from gradsnap.coders.quantizers.fingerprint import fingerprint
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.index.base import Index
+from gradsnap.index.index import Index
 from gradsnap.index.manifest import Manifest, check_files, read_manifest
 from gradsnap.index.rerank import HalfPrecision, LongerCode
 from gradsnap.index.segment_files import open_segment
-from gradsnap.quantizers import Quantizer, load_quantizer
-from gradsnap.quantizers.fingerprint import fingerprint
 
 ATTEMPTS = 5
 """Tries to open a folder that a writer changes meanwhile."""

@@ -4,11 +4,6 @@ One definition, two engines: with the extra ``fast`` a compiled kernel, without 
 torch. Both add in float32 in the order of the codebooks, so they agree to the bit.
 """
 
-import functools
-import importlib
-import importlib.util
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -18,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.compiled import kernels, spread
 from gradsnap.index.results import Best
 
 Array = NDArray[Any]
@@ -56,12 +52,9 @@ class Columns(NamedTuple):
         return positions + self.first
 
 
-@functools.cache
 def kernel() -> ModuleType | None:
     """The compiled scans, where numba is installed."""
-    if importlib.util.find_spec("numba") is None:
-        return None
-    return importlib.import_module("gradsnap.index.kernel")
+    return kernels("gradsnap.index.scanning_compiled")
 
 
 def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> None:
@@ -90,7 +83,7 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
                 compiled, columns, ranges, entries[start : start + GROUP], best, start
             )
 
-        _spread(work, range(0, len(entries), GROUP))
+        spread(work, range(0, len(entries), GROUP))
 
 
 def scan_own(
@@ -117,7 +110,7 @@ def scan_own(
         heaps = tuple(best.part(start, stop))
         compiled.scan_lists(frozen, alive, spans[start:stop], tables.numpy(), heaps)
 
-    _spread(work, range(0, len(spans), steps))
+    spread(work, range(0, len(spans), steps))
 
 
 def sums_of(codes: Array, entries: Tensor) -> Tensor:
@@ -156,17 +149,6 @@ def _frozen(columns: Columns) -> tuple[Any, ...]:
     for array in arrays:
         array.flags.writeable = False
     return (*arrays, columns.first, columns.base)
-
-
-def _spread(work: Callable[[int], None], starts: range) -> None:
-    """Runs the parts on as many threads as torch uses."""
-    threads = min(torch.get_num_threads(), len(starts))
-    if threads <= 1:
-        for start in starts:
-            work(start)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, starts))
 
 
 # --- the same in plain torch ----------------------------------------------------

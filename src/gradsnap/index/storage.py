@@ -16,8 +16,9 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.index.base import Index
+from gradsnap.index.index import Index
 from gradsnap.index.lock import LOCK, only_writer
 from gradsnap.index.manifest import (
     MANIFEST,
@@ -36,7 +37,6 @@ from gradsnap.index.segment_files import (
     write_segment,
 )
 from gradsnap.index.segments import Segment
-from gradsnap.quantizers import Quantizer
 
 
 def save_index(index: Index, path: str | os.PathLike[str]) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradsnap.coders.quantizers import QUANTIZERS
 from gradsnap.data import PROTOCOLS
+from gradsnap.layers.rivals import LAYERS
 from gradsnap.losses import LOSSES
-from gradsnap.quantizers import QUANTIZERS
-from gradsnap.rivals import LAYERS
 from gradsnap.triplets import TRIPLETS
 
 Options = dict[str, Any]

@@ -18,8 +18,8 @@ from gradsnap.data import (
     Split,
     loader,
 )
-from gradsnap.embedding import embed
 from gradsnap.errors import InputError
+from gradsnap.inference.embedding import embed
 from gradsnap.training.batches import Balanced, Batches, DrawnTriplets, Part, Shuffled
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.processes import Processes

@@ -9,7 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 from gradsnap.errors import InputError
+from gradsnap.layers.rivals import LAYERS
+from gradsnap.layers.rules import SnappingRule
+from gradsnap.layers.snapping import GradientSnapping
 from gradsnap.losses import build_loss
 from gradsnap.networks import (
     Network,
@@ -18,10 +22,6 @@ from gradsnap.networks import (
     network_builder,
     parameter_groups,
 )
-from gradsnap.quantizers import QUANTIZERS, Quantizer
-from gradsnap.rivals import LAYERS
-from gradsnap.rules import SnappingRule
-from gradsnap.snapping import GradientSnapping
 from gradsnap.training.config import (
     LossSettings,
     NetworkSettings,

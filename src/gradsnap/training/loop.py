@@ -6,8 +6,8 @@ import typing
 import torch
 from torch import Tensor, nn
 
-from gradsnap.rules import SnappingRule
-from gradsnap.snapping import GradientSnapping
+from gradsnap.layers.rules import SnappingRule
+from gradsnap.layers.snapping import GradientSnapping
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.feed import Feed
 from gradsnap.training.learner import Learner, trainable

@@ -20,10 +20,10 @@ from rich.progress import (
 )
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
+from gradsnap.layers.snapping import GradientSnapping
 from gradsnap.progress import is_drawn
-from gradsnap.quantizers import Quantizer
-from gradsnap.snapping import GradientSnapping
 from gradsnap.training.learner import Learner
 from gradsnap.training.scoring import relative_error
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from gradsnap.quantizers.base import Reduce
+from gradsnap.coders.quantizers.quantizer import Reduce
 from gradsnap.training.batches import share
 
 TIMEOUT = timedelta(minutes=30)

@@ -15,6 +15,8 @@ from gradsnap.data import Dataset, Split
 from gradsnap.errors import InputError
 from gradsnap.evaluation import RankingRules
 from gradsnap.files import make_folder, write_text
+from gradsnap.inference.model import WEIGHTS, Model
+from gradsnap.inference.trunk import with_trunk_outputs
 from gradsnap.training.batch_norm import with_global_batch_norm
 from gradsnap.training.checkpoints import load_checkpoint, save_checkpoint, truncate_log
 from gradsnap.training.config import TrainingConfig
@@ -22,7 +24,6 @@ from gradsnap.training.defaults import opened
 from gradsnap.training.feed import Feed
 from gradsnap.training.learner import Learner, new_learner, new_network, trunk_is_kept
 from gradsnap.training.loop import train
-from gradsnap.training.model import WEIGHTS, Model
 from gradsnap.training.monitors import (
     Bar,
     JsonLines,
@@ -35,7 +36,6 @@ from gradsnap.training.monitors import (
 from gradsnap.training.processes import Processes, joined_processes
 from gradsnap.training.scoring import Labelled, Scores, protocol_card, rules_of, score
 from gradsnap.training.settings import to_toml
-from gradsnap.training.trunk import with_trunk_outputs
 
 logger = logging.getLogger(__name__)
 

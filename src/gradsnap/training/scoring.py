@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.data import Split
 from gradsnap.evaluation import (
     CodeDistances,
@@ -13,7 +14,6 @@ from gradsnap.evaluation import (
     RankingRules,
     evaluate,
 )
-from gradsnap.quantizers import Quantizer
 from gradsnap.training.config import TrainingConfig
 
 LENGTHS = {"nuswide": 5000, "ilsvrc2012": 1500}

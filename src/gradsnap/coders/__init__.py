@@ -1,0 +1,1 @@
+"""Coders: whatever turns vectors into codes, quantizers and hashers alike."""

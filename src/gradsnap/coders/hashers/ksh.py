@@ -1,0 +1,152 @@
+"""KSH: supervised hashing with kernels, bits learned greedily one after the other."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradsnap.coders.hashers.anchored import AnchoredHasher, gram_factor
+from gradsnap.coders.hashers.similarity import Similarity
+from gradsnap.errors import InputError
+from gradsnap.progress import track
+
+ROUNDING = 1e-4
+"""Relative length below which a new direction is made of rounding errors."""
+
+KRYLOV_STEPS = 40
+"""Dimensions of the space the first direction of a bit is sought in."""
+
+
+class KernelHasher(AnchoredHasher):
+    """KSH (Liu et al. 2012): inner products of hashes equal to the similarity.
+
+    Minimizes ‖H Hᵀ − bits · S‖² bit by bit: what a bit should bring is the residue
+    R = bits · S − Σ h hᵀ of the bits before it. Its weights a start from the direction
+    that maximizes ⟨Fa, R Fa⟩ under ‖Fa‖ = 1, and climb the smooth objective
+    ⟨h, R h⟩ with h = tanh(Fa / 2) by accelerated gradient steps.
+
+    Args:
+        dim: length of a vector.
+        bits: length of a hash.
+        seed: of the anchors.
+        anchors: how many; no more are taken than there are rows.
+        ridge: of the norm ‖Fa‖, relative to the mean square of the features.
+        iterations: gradient steps for each bit.
+        rows: labelled rows it learns from; of more a seeded sample is taken, as in
+            the paper, since each step goes through all of them.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        bits: int,
+        *,
+        seed: int = 0,
+        anchors: int = 1000,
+        ridge: float = 1e-3,
+        iterations: int = 50,
+        rows: int = 10_000,
+    ) -> None:
+        super().__init__(dim, bits, seed=seed, anchors=anchors, ridge=ridge)
+        if rows < 2:
+            raise InputError(f"rows must be at least 2, got {rows}")
+        self.iterations, self.rows = iterations, rows
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain values."""
+        return super().config() | {"iterations": self.iterations, "rows": self.rows}
+
+    def _fit(self, x: Tensor, labels: Tensor) -> None:
+        if len(x) > self.rows:
+            order = torch.randperm(len(x), generator=self._generator())
+            drawn = order[: self.rows].to(x.device)
+            x, labels = x[drawn], labels[drawn]
+        super()._fit(x, labels)
+
+    def _weights(self, features: Tensor, labels: Tensor) -> Tensor:
+        similarity = Similarity.of(labels)
+        factor = gram_factor(features, self.ridge)
+        # In these coordinates ‖Fa‖² with its ridge is ‖b‖², a = factor⁻ᵀ b.
+        white = torch.linalg.solve_triangular(factor, features.T, upper=False).T
+        residue = Residue(similarity, self.bits, features.new_empty(len(features), 0))
+        found = []
+        for _ in track(range(self.bits), "learning bits"):
+            start = self._leading(white, residue)
+            b = self._climbed(white, residue, start * len(white) ** 0.5)
+            signs = torch.where(white @ b > 0, 1.0, -1.0)
+            residue = residue.without(signs)
+            found.append(b)
+        directions = torch.stack(found, dim=1)  # (m, bits)
+        solved: Tensor = torch.linalg.solve_triangular(factor.T, directions, upper=True)
+        return solved
+
+    def _leading(self, white: Tensor, residue: "Residue") -> Tensor:
+        """The unit b with the largest ⟨Fb, R Fb⟩, by Lanczos steps, (m,)."""
+        steps = min(KRYLOV_STEPS, white.shape[1])
+        drawn = torch.randn(white.shape[1], generator=self._generator())
+        vector = torch.nn.functional.normalize(drawn.to(white.device), dim=0)
+        basis = white.new_zeros(white.shape[1], steps)
+        images = torch.zeros_like(basis)
+        for step in range(steps):
+            basis[:, step] = vector
+            image = white.T @ residue.times((white @ vector)[:, None])[:, 0]
+            images[:, step] = image
+            rest = image - basis @ (basis.T @ image)
+            rest = rest - basis @ (basis.T @ rest)  # once more, against rounding
+            if rest.norm() <= ROUNDING * image.norm():
+                break  # the space is exhausted
+            vector = torch.nn.functional.normalize(rest, dim=0)
+        basis, images = basis[:, : step + 1], images[:, : step + 1]
+        small = (basis.T @ images).double()
+        _, vectors = torch.linalg.eigh((small + small.T) / 2)
+        return torch.nn.functional.normalize(basis @ vectors[:, -1].to(basis), dim=0)
+
+    def _climbed(self, white: Tensor, residue: "Residue", b: Tensor) -> Tensor:
+        """Nesterov's steps up ⟨h, R h⟩, halving the step that goes down, (m,)."""
+        best, ahead = b, b
+        value, gradient = _objective(white, residue, ahead)
+        highest, step, weight = value, 0.0, 1.0
+        for _ in range(self.iterations):
+            if step == 0.0:
+                step = float(0.1 * b.norm() / gradient.norm().clamp_min(1e-12))
+            tried = ahead + step * gradient
+            value, _ = _objective(white, residue, tried)
+            if value <= highest:
+                step, ahead, weight = step / 2, best, 1.0
+                _, gradient = _objective(white, residue, ahead)
+                continue
+            following = (1 + (1 + 4 * weight**2) ** 0.5) / 2
+            ahead = tried + (weight - 1) / following * (tried - best)
+            best, highest, weight = tried, value, following
+            _, gradient = _objective(white, residue, ahead)
+        return best
+
+
+class Residue:
+    """R = bits · S − Σ h hᵀ over the bits so far, never made whole.
+
+    Args:
+        similarity: S, of n rows.
+        bits: the number of bits there will be.
+        hashes: −1 and 1 of the bits so far, (n, k).
+    """
+
+    def __init__(self, similarity: Similarity, bits: int, hashes: Tensor) -> None:
+        self.similarity, self.bits, self.hashes = similarity, bits, hashes
+
+    def times(self, values: Tensor) -> Tensor:
+        """R values, (n, c), of values (n, c)."""
+        explained = self.hashes @ (self.hashes.T @ values)
+        return self.bits * self.similarity.times(values) - explained
+
+    def without(self, signs: Tensor) -> "Residue":
+        """What is left after one more bit (n,)."""
+        hashes = torch.cat([self.hashes, signs[:, None]], dim=1)
+        return Residue(self.similarity, self.bits, hashes)
+
+
+def _objective(white: Tensor, residue: Residue, b: Tensor) -> tuple[float, Tensor]:
+    """⟨h, R h⟩ and its gradient (m,) at b (m,), with h = tanh(Fb / 2)."""
+    h = (white @ b / 2).tanh()
+    pulled = residue.times(h[:, None])[:, 0]
+    return float(h @ pulled), white.T @ (pulled * (1 - h * h))

@@ -1,0 +1,161 @@
+"""Additive quantization: local search for codes, least squares for codebooks."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradsnap.coders.quantizers.kmeans import accumulate
+from gradsnap.coders.quantizers.local_search import Energy, local_search
+from gradsnap.coders.quantizers.quantizer import chunks
+from gradsnap.coders.quantizers.residual import GeneralizedResidualQuantizer, start_of
+from gradsnap.coders.quantizers.summed import (
+    SummedQuantizer,
+    beam_codes,
+    pair_tables,
+    unary_tables,
+)
+from gradsnap.progress import track
+
+RIDGE = 1e-2
+"""Added to each codeword's count; codebooks are only determined up to shifts."""
+
+NOISE = 2.0
+"""First noise on each of M codewords, in 1/M of what the start leaves of a row."""
+
+TRAINING_ROUNDS = 8
+"""Rounds of local search in each iteration of ``fit``."""
+
+SETTLING_STEPS = 2
+"""Iterations without noise at the end of ``fit``."""
+
+
+class AdditiveQuantizer(SummedQuantizer):
+    """AQ (Babenko & Lempitsky 2014), searched locally (Martinez et al. 2018, LSQ++).
+
+    Codes start from a beam search and are improved by local search. Codebooks are the
+    ridge least squares solution for the codes; while fitting, ever less noise is added
+    to them before codes are searched, which leaves poor minima behind. What is found so
+    is kept only if it beats the generalized residual quantizer it starts from.
+
+    Args:
+        dim: length of a vector.
+        num_codebooks: codewords added up for one vector.
+        codebook_size: codewords in a codebook; a power of two, 2 to 65,536.
+        decay: what one ``update`` leaves of the weight of all earlier ones.
+        seed: of everything random.
+        beam_size: partial codes kept where the search starts.
+        iterations: of codes and codebooks in ``fit``.
+        rounds: of exchange and ICM in ``encode``.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_codebooks: int,
+        codebook_size: int,
+        *,
+        decay: float = 0.99,
+        seed: int = 0,
+        beam_size: int = 5,
+        iterations: int = 25,
+        rounds: int = 16,
+    ) -> None:
+        super().__init__(
+            dim,
+            num_codebooks,
+            codebook_size,
+            decay=decay,
+            seed=seed,
+            beam_size=beam_size,
+        )
+        self.iterations = iterations
+        self.rounds = rounds
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain values."""
+        return super().config() | {
+            "iterations": self.iterations,
+            "rounds": self.rounds,
+        }
+
+    def _fit(self, x: Tensor) -> None:
+        first = start_of(GeneralizedResidualQuantizer, self, x)._encode(x)
+        codes = min(
+            first, self._annealed(x, first), key=lambda found: self._solve(x, found)
+        )
+        for step in range(SETTLING_STEPS):
+            self._solve(x, codes)
+            codes = self._search(x, codes, TRAINING_ROUNDS, seed=self.seed + step)
+        self._solve(x, codes)
+        self.counts.copy_(code_counts(codes, self.codebook_size, x.dtype))
+
+    def _annealed(self, x: Tensor, codes: Tensor) -> Tensor:
+        """Codes (n, M) after searches in codebooks with ever less noise."""
+        self._solve(x, codes)
+        left = (x - self._decode(codes)).std(dim=0, correction=0)
+        spread = NOISE * left / self.num_codebooks
+        generator = self._generator()
+        for step in track(range(self.iterations), "fitting codebooks"):
+            self._solve(x, codes)
+            heat = (1 - (step + 1) / self.iterations) ** 0.5
+            noise = torch.randn(self.codebooks.shape, generator=generator).to(spread)
+            self.codebooks.add_(noise * spread * heat)
+            codes = self._search(x, codes, TRAINING_ROUNDS, seed=self.seed + step)
+        return codes
+
+    def _solve(self, x: Tensor, codes: Tensor) -> float:
+        """Least squares codebooks for the codes (n, M); returns their squared error."""
+        self.codebooks.copy_(least_squares(x, codes, self.codebook_size))
+        return float((x - self._decode(codes)).square().sum())
+
+    def _encode(self, x: Tensor) -> Tensor:
+        start = beam_codes(x, self.codebooks, self.beam_size)[1][:, 0]
+        return self._search(x, start, self.rounds, seed=self.seed)
+
+    def _search(self, x: Tensor, codes: Tensor, rounds: int, seed: int) -> Tensor:
+        pairs = pair_tables(self.codebooks)
+        rows = chunks(x, self.num_codebooks * self.codebook_size)
+        starts = codes.split(len(rows[0]))
+        done = [
+            local_search(
+                Energy(unary_tables(part, self.codebooks), pairs), start, rounds, seed
+            )
+            for part, start in zip(rows, starts, strict=True)
+        ]
+        return torch.cat(done)
+
+
+def code_counts(codes: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """How many of the codes (n, M) use each codeword, (M, K)."""
+    counts = torch.zeros(codes.shape[1], size, dtype=dtype, device=codes.device)
+    ones = torch.ones_like(codes, dtype=dtype).T
+    return counts.scatter_add_(1, codes.T, ones)
+
+
+def pair_counts(codes: Tensor, size: int) -> Tensor:
+    """BᵀB of the one-hot codes B (n, M·K): how often two codewords meet."""
+    rows, num_codebooks = codes.shape
+    meet = codes.new_zeros(
+        num_codebooks * size, num_codebooks * size, dtype=torch.float64
+    )
+    one = meet.new_ones(()).expand(rows)
+    for i in range(num_codebooks):
+        for j in range(num_codebooks):
+            at = (i * size + codes[:, i]) * meet.shape[1] + j * size + codes[:, j]
+            meet.view(-1).scatter_add_(0, at, one)
+    return meet
+
+
+def least_squares(x: Tensor, codes: Tensor, size: int) -> Tensor:
+    """The codebooks (M, K, dim) that reconstruct x (n, dim) from its codes best.
+
+    Solves ``(BᵀB + ridge) C = BᵀX`` in double precision.
+    """
+    meet = pair_counts(codes, size)
+    meet.diagonal().add_(RIDGE)
+    sums = torch.cat(
+        [accumulate(x[None], column[None], size)[1][0] for column in codes.T]
+    )
+    solved = torch.cholesky_solve(sums.double(), torch.linalg.cholesky(meet))
+    return solved.to(x.dtype).view(codes.shape[1], size, x.shape[1])

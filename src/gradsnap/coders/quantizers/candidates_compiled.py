@@ -1,0 +1,253 @@
+"""The k smallest sums, compiled: what ``candidates.smallest_sums`` does, on a CPU.
+
+Needs the extra ``fast`` (numba). One row at a time: a limit on the sum is guessed
+from the row before; codewords below it make short lists; the lists are added up
+one after the other, dropping what exceeds the limit. Any partial sum is itself the
+sum of a full code (the nearest codeword everywhere else), so the k-th smallest
+partial sum is always a valid limit: a wrong guess costs time, never exactness.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+
+Array = NDArray[Any]
+Partial = tuple[Array, Array, Array]
+"""Sums, where each came from and its last codeword, by codebook: (M + 1, room) each."""
+
+BINS = 512
+TOP_BIN = np.float32(BINS - 2)
+INFINITE = np.float32(np.inf)
+GUESS = np.float32(1.05)
+RETRY = np.float32(1.1)
+QUARTER = np.float32(0.25)
+TINY = np.float32(1e-30)
+
+
+@compiled
+def _largest(values: Array, count: int) -> Any:
+    top = values[0]
+    for i in range(count):
+        top = max(top, values[i])
+    return top
+
+
+@compiled
+def _lowest(values: Array) -> Any:
+    low = values[0]
+    for i in range(values.shape[0]):
+        low = min(low, values[i])
+    return low
+
+
+@compiled
+def _shortlist(
+    entries: Array, low: float, limit: float, gaps: Array, words: Array
+) -> int:
+    """The nearest codewords within ``limit``, sorted; as many as the list holds."""
+    room = gaps.shape[0]
+    count = 0
+    for word in range(entries.shape[0]):
+        gap = entries[word] - low
+        if gap > limit or (count == room and gap >= gaps[room - 1]):
+            continue
+        i = min(count, room - 1)
+        while i > 0 and gaps[i - 1] > gap:
+            gaps[i] = gaps[i - 1]
+            words[i] = words[i - 1]
+            i -= 1
+        gaps[i] = gap
+        words[i] = word
+        count = min(count + 1, room)
+    return count
+
+
+@compiled
+def _fill_bins(sums: Array, count: int, k: int, bins: Array) -> tuple[float, int, int]:
+    """A histogram of the sums, cumulated up to the bin that holds the k-th smallest.
+
+    Returns:
+        What turns a sum into its bin, that last bin, and how many sums lie up to it.
+    """
+    scale = TOP_BIN / (_largest(sums, count) + TINY)
+    bins[:] = 0
+    for i in range(count):
+        bins[int(sums[i] * scale) + 1] += 1
+    last = 0
+    while bins[last + 1] + bins[last] < k:
+        bins[last + 1] += bins[last]
+        last += 1
+    return scale, last, bins[last] + bins[last + 1]
+
+
+@compiled
+def _prune(
+    partial: Partial, level: int, count: int, k: int, bins: Array
+) -> tuple[int, float]:
+    """Keeps the k smallest sums and few others; how many, and the largest kept."""
+    sums, parents, words = partial[0][level], partial[1][level], partial[2][level]
+    scale, last, total = _fill_bins(sums, count, k, bins)
+    if 2 * total > sums.shape[0]:  # one bin holds too many
+        return _prune_exactly(partial, level, count, k)
+    limit = sums[0] - sums[0]
+    kept = 0
+    for i in range(count):
+        if int(sums[i] * scale) <= last:
+            limit = max(limit, sums[i])
+            sums[kept] = sums[i]
+            parents[kept] = parents[i]
+            words[kept] = words[i]
+            kept += 1
+    return kept, limit
+
+
+@compiled
+def _prune_exactly(
+    partial: Partial, level: int, count: int, k: int
+) -> tuple[int, float]:
+    """Keeps k smallest sums, however many tie with the k-th."""
+    sums, parents, words = partial[0][level], partial[1][level], partial[2][level]
+    limit = np.sort(sums[:count])[k - 1]
+    ties = k - np.sum(sums[:count] < limit)
+    kept = 0
+    for i in range(count):
+        if sums[i] < limit or (sums[i] == limit and ties > 0):
+            if sums[i] == limit:
+                ties -= 1
+            sums[kept] = sums[i]
+            parents[kept] = parents[i]
+            words[kept] = words[i]
+            kept += 1
+    return kept, limit
+
+
+@compiled
+def _order(sums: Array, count: int, k: int, starts: Array, order: Array) -> None:
+    """Positions of the k smallest sums in ascending order: buckets, then insertion."""
+    scale, last, total = _fill_bins(sums, count, k, starts)
+    for i in range(count):
+        bucket = int(sums[i] * scale)
+        if bucket <= last:
+            order[starts[bucket]] = i
+            starts[bucket] += 1
+    for i in range(1, total):
+        current = order[i]
+        j = i
+        while j > 0 and sums[order[j - 1]] > sums[current]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = current
+
+
+@compiled
+def _add_list(
+    partial: Partial,
+    near: tuple[Array, Array],
+    m: int,
+    count: int,
+    limit: float,
+    k: int,
+    bins: Array,
+) -> tuple[int, float]:
+    """Adds the short list of codebook m to ``count`` partial sums."""
+    sums, parents, words = partial
+    gaps, short = near
+    new = 0
+    for i in range(count):
+        for j in range(gaps.shape[0]):
+            total = sums[m, i] + gaps[j]
+            if total > limit:
+                break
+            if new == sums.shape[1]:
+                new, limit = _prune(partial, m + 1, new, k, bins)
+                if total > limit:
+                    break
+            sums[m + 1, new] = total
+            parents[m + 1, new] = i
+            words[m + 1, new] = short[j]
+            new += 1
+    if new > 2 * k:
+        new, limit = _prune(partial, m + 1, new, k, bins)
+    return new, limit
+
+
+@compiled
+def _next_guess(guess: float, found: int, k: int, attempt: int) -> Any:
+    if attempt > 2 or guess <= 0:
+        return INFINITE
+    return guess * RETRY * np.float32(k / max(found, 1)) ** QUARTER
+
+
+@compiled
+def _settle(distances: Array, codes: Array) -> None:
+    """Sorts what is nearly sorted: rounding may have swapped neighbours."""
+    for last in range(1, distances.shape[0]):
+        i = last
+        while i > 0 and distances[i - 1] > distances[i]:
+            distances[i - 1], distances[i] = distances[i], distances[i - 1]
+            for m in range(codes.shape[1]):
+                codes[i - 1, m], codes[i, m] = codes[i, m], codes[i - 1, m]
+            i -= 1
+
+
+@compiled
+def _write(
+    partial: Partial, order: Array, tables: Array, distances: Array, codes: Array
+) -> None:
+    """Traces the best sums back to their codes, and adds up their entries."""
+    _, parents, words = partial
+    for i in range(distances.shape[0]):
+        at = order[i]
+        for m in range(codes.shape[1], 0, -1):
+            codes[i, m - 1] = words[m, at]
+            at = parents[m, at]
+        total = tables[0, codes[i, 0]]
+        for m in range(1, codes.shape[1]):
+            total += tables[m, codes[i, m]]
+        distances[i] = total
+
+
+@compiled
+def smallest_sums(tables: Array, k: int, distances: Array, codes: Array) -> None:
+    """The k smallest sums of one entry per codebook, for each row, ascending.
+
+    Args:
+        tables: (n, M, K), entries.
+        k: how many; at most K ** M.
+        distances: (n, k), filled.
+        codes: (n, k, M), filled.
+    """
+    rows, num_codebooks, size = tables.shape
+    room = 4 * k + 64
+    sums = np.empty((num_codebooks + 1, room), tables.dtype)
+    parents = np.empty((num_codebooks + 1, room), np.int32)
+    words = np.empty((num_codebooks + 1, room), np.int32)
+    partial = (sums, parents, words)
+    gaps = np.empty(min(size, k), tables.dtype)
+    short = np.empty(min(size, k), np.int32)
+    bins = np.empty(BINS, np.int32)
+    order = np.empty(room, np.int32)
+    sums[0, 0] = INFINITE
+    guess = sums[0, 0]
+    for row in range(rows):
+        count = 0
+        attempt = 0
+        while count < k:
+            limit = guess
+            sums[0, 0] = 0
+            count = 1
+            for m in range(num_codebooks):
+                low = _lowest(tables[row, m])
+                near = _shortlist(tables[row, m], low, limit, gaps, short)
+                count, limit = _add_list(
+                    partial, (gaps[:near], short), m, count, limit, k, bins
+                )
+            attempt += 1
+            guess = _next_guess(guess, count, k, attempt)
+        _order(sums[num_codebooks], count, k, bins, order)
+        guess = sums[num_codebooks, order[k - 1]] * GUESS
+        _write(partial, order, tables[row], distances[row], codes[row])
+        _settle(distances[row], codes[row])

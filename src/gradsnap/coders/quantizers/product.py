@@ -1,0 +1,135 @@
+"""Product quantization: one codebook for each block of dimensions."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from gradsnap.coders.quantizers.candidates import smallest_sums
+from gradsnap.coders.quantizers.kmeans import accumulate, assign, follow, kmeans
+from gradsnap.coders.quantizers.quantizer import (
+    Candidates,
+    Quantizer,
+    Reduce,
+    Tables,
+    chunks,
+)
+from gradsnap.errors import InputError
+
+
+class ProductQuantizer(Quantizer):
+    """PQ (Jégou et al. 2011): k-means in each of M blocks of dimensions.
+
+    The blocks are contiguous; where ``dim`` does not divide by ``num_codebooks`` the
+    first ones are one dimension longer. Codebooks are kept in the compact form
+    (num_codebooks, codebook_size, width), zero beyond a shorter block.
+
+    Args:
+        dim: length of a vector.
+        num_codebooks: number of blocks; at most ``dim``.
+        codebook_size: codewords in a codebook; a power of two, 2 to 65,536.
+        decay: what one ``update`` leaves of the weight of all earlier ones.
+        seed: of everything random in ``fit``.
+
+    Example:
+        >>> x = torch.randn(500, 10, generator=torch.Generator().manual_seed(0))
+        >>> quantizer = ProductQuantizer(dim=10, num_codebooks=3, codebook_size=16)
+        >>> codes = quantizer.fit(x).encode(x)
+        >>> quantizer.bits, tuple(codes.shape), codes.dtype
+        (12, (500, 3), torch.uint8)
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_codebooks: int,
+        codebook_size: int,
+        *,
+        decay: float = 0.99,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(dim, num_codebooks, codebook_size, decay=decay, seed=seed)
+        check_blocks(dim, num_codebooks)
+        self.width = -(-dim // num_codebooks)
+        shape = (num_codebooks, codebook_size, self.width)
+        self.register_buffer("codebooks", torch.zeros(shape))
+        self.register_buffer("counts", torch.zeros(num_codebooks, codebook_size))
+
+    def blocks(self, x: Tensor) -> Tensor:
+        """The blocks of x (n, dim), zero-padded: (num_codebooks, n, width)."""
+        if self.dim % self.num_codebooks:
+            parts = x.tensor_split(self.num_codebooks, dim=1)
+            wide = [functional.pad(p, (0, self.width - p.shape[1])) for p in parts]
+            return torch.stack(wide)
+        return x.view(len(x), self.num_codebooks, self.width).transpose(0, 1)
+
+    def _fit(self, x: Tensor) -> None:
+        self._cluster(x, start=None)
+
+    def refine(self, x: Tensor) -> None:
+        """More k-means on x (n, dim), from the codebooks there are."""
+        self._cluster(x, start=self.codebooks)
+
+    def _cluster(self, x: Tensor, start: Tensor | None) -> None:
+        found = kmeans(
+            self.blocks(x).contiguous(),
+            self.codebook_size,
+            generator=self._generator(),
+            start=start,
+        )
+        self.codebooks.copy_(found[0])
+        self.counts.copy_(found[1])
+
+    def _encode(self, x: Tensor) -> Tensor:
+        return assign(self.blocks(x), self.codebooks).T
+
+    def _decode(self, codes: Tensor) -> Tensor:
+        blocks = torch.arange(self.num_codebooks, device=codes.device)
+        return self._joined(self.codebooks[blocks, codes])
+
+    def _mix(self, weights: Tensor) -> Tensor:
+        mixed = torch.bmm(weights.transpose(0, 1), self.codebooks)  # (M, n, width)
+        return self._joined(mixed.transpose(0, 1))
+
+    def _joined(self, words: Tensor) -> Tensor:
+        """Blocks (n, M, width) side by side, without their padding: (n, dim)."""
+        longer = self.dim % self.num_codebooks
+        if longer == 0:
+            return words.flatten(1)
+        head, tail = words[:, :longer], words[:, longer:, : self.width - 1]
+        return torch.cat([head.flatten(1), tail.flatten(1)], dim=1)
+
+    def _update(self, x: Tensor, reduce: Reduce) -> None:
+        blocks = self.blocks(x)
+        found = accumulate(blocks, assign(blocks, self.codebooks), self.codebook_size)
+        batch = torch.cat([found[0][..., None], found[1]], dim=2)
+        reduce(batch)
+        follow(self.codebooks, self.counts, batch[..., 0], batch[..., 1:], self.decay)
+
+    def _candidates(self, x: Tensor, k: int) -> Candidates:
+        size = self.num_codebooks * max(self.codebook_size, k)
+        parts = [smallest_sums(self._tables(rows)[0], k) for rows in chunks(x, size)]
+        if len(parts) == 1:  # a training batch: spare it the copy
+            return parts[0]
+        return Candidates(*map(torch.cat, zip(*parts, strict=True)))
+
+    def _tables(self, queries: Tensor) -> Tables:
+        """Squared distance of each block to each codeword; the offset is zero."""
+        blocks = self.blocks(queries)
+        norms = self.codebooks.square().sum(dim=2)[:, None]  # (M, 1, K)
+        turned = self.codebooks.transpose(1, 2)
+        entries = torch.baddbmm(norms, blocks, turned, alpha=-2)  # (M, q, K)
+        entries += blocks.square().sum(dim=2)[..., None]
+        entries = entries.clamp_min_(0).transpose(0, 1).contiguous()
+        return Tables(entries, queries.new_zeros(len(queries)))
+
+    def _inner_products(self, x: Tensor) -> Tensor:
+        return torch.bmm(self.blocks(x), self.codebooks.transpose(1, 2)).transpose(0, 1)
+
+
+def check_blocks(dim: int, num_codebooks: int) -> None:
+    """Refuses more blocks than dimensions."""
+    if num_codebooks > dim:
+        raise InputError(
+            f"num_codebooks must be at most dim = {dim} for a product quantizer, "
+            f"got {num_codebooks}"
+        )

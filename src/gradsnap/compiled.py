@@ -1,0 +1,54 @@
+"""Compiled kernels: one decorator, one way to find them, one way to spread them.
+
+Kernels are plain Python functions over NumPy arrays that numba turns into machine code,
+cached on disk. Each has a twin in torch, which serves on CUDA and wherever numba cannot
+be installed.
+"""
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any, TypeVar
+
+import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Job = TypeVar("Job")
+
+
+def compiled(function: Function) -> Function:
+    """Machine code for the function, cached on disk, run without Python's lock.
+
+    Sums may not be re-ordered (the twins in torch must agree to the bit), but NaN and
+    the sign of zero need no care: rows are checked before they come here.
+    """
+    import numba
+
+    compile_: Any = numba.njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+    made: Function = compile_(function)
+    return made
+
+
+@functools.cache
+def installed() -> bool:
+    """Whether numba is there."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def kernels(module: str) -> ModuleType | None:
+    """The module of compiled kernels, or None where numba is not installed."""
+    return importlib.import_module(module) if installed() else None
+
+
+def spread(work: Callable[[Job], object], jobs: Sequence[Job]) -> None:
+    """Calls ``work`` on every job, on as many threads as torch uses."""
+    threads = min(torch.get_num_threads(), len(jobs))
+    if threads <= 1:
+        for job in jobs:
+            work(job)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, jobs))

@@ -1,0 +1,1 @@
+"""The finished thing: a network and a coder that embed, encode and search."""

@@ -1,0 +1,1 @@
+"""Layers between embeddings and loss: gradient snapping, and its rivals."""

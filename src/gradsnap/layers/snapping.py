@@ -1,0 +1,200 @@
+"""The gradient snapping layer.
+
+Forward, the layer does nothing. Backward, it turns the gradient of each row toward a
+nearby codeword, so that the step the loss asks for is also a step that quantizes well.
+
+With g = ∂E/∂y, descent y ← y − ηΔy and the nearest codewords c₁…c_T of y:
+
+    u_c = (y − c)/‖y − c‖        w_c = exp(−‖y − c‖²/σ²),  σ = mean distance to c₁…c_T
+    c*  = argmax_c w_c⟨g, u_c⟩
+    Δy  = λ(1 − cos²θ) g + w_c*⟨g, u_c*⟩ u_c*    if ⟨g, u_c*⟩ > 0,  cosθ = ⟨g, u_c*⟩/‖g‖
+    Δy  = λ g                                    otherwise: snapping is rejected
+
+Nothing of size rows × T × dim is ever held: distances and ⟨g, c⟩ are sums of table
+entries, and only the one chosen codeword is decoded.
+"""
+
+import itertools
+from typing import Any, Literal, NamedTuple
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor, nn
+
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.errors import InputError, NotFittedError
+from gradsnap.layers.rules import Rule, SnappingRule, length, positive
+
+
+class Snapped(NamedTuple):
+    """What the last backward did to each row; detached, ready to log."""
+
+    conformity: Tensor
+    """Cosine between the gradient and y − c*, (n,); 1 is full agreement."""
+    distance: Tensor
+    """Distance to the chosen codeword, (n,)."""
+    accepted: Tensor
+    """Whether the row was snapped, (n,), bool."""
+
+
+class GradientSnapping(nn.Module):
+    """Identity forward; backward, each row's gradient is snapped by the rule.
+
+    After each backward ``last`` holds what was done to each row. Works with any
+    network before it and any loss behind it; call ``quantizer.update(embeddings)``
+    after the optimizer's step, so that the codebooks follow.
+
+    Args:
+        quantizer: fitted before the first backward.
+        neighbors: T, how many candidates each row may choose from; at most all
+            codewords there are.
+        rule: how the gradient is snapped.
+        nonfinite: what to do with NaN or infinity in the gradient: "raise" an error,
+            or "pass" such rows on unchanged, as a gradient scaler needs to see them.
+
+    Example:
+        >>> import gradsnap as gs
+        >>> x = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+        >>> quantizer = gs.ProductQuantizer(8, num_codebooks=2, codebook_size=16)
+        >>> snap = gs.GradientSnapping(quantizer.fit(x), neighbors=20)
+        >>> y = x.clone().requires_grad_()
+        >>> torch.equal(snap(y), y)
+        True
+        >>> snap(y).square().sum().backward()
+        >>> tuple(snap.last.conformity.shape)
+        (64,)
+    """
+
+    last: Snapped | None
+
+    def __init__(
+        self,
+        quantizer: Quantizer,
+        neighbors: int = 150,
+        rule: Rule | None = None,
+        nonfinite: Literal["raise", "pass"] = "raise",
+    ) -> None:
+        super().__init__()
+        if neighbors < 1:
+            raise InputError(f"neighbors must be at least 1, got {neighbors}")
+        if nonfinite not in ("raise", "pass"):
+            raise InputError(f"nonfinite must be 'raise' or 'pass', got {nonfinite!r}")
+        self.quantizer = quantizer
+        self.neighbors = neighbors
+        self.rule = rule if rule is not None else SnappingRule()
+        self.nonfinite = nonfinite
+        self.last = None
+        self._register()
+
+    def _register(self) -> None:
+        """Gives the layer a number, by which a compiled graph finds it again."""
+        self._number = next(_numbers)
+        _layers[self._number] = self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._register()  # a copy is a layer of its own
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Returns the embeddings (n, dim) as they are."""
+        if embeddings.ndim != 2 or embeddings.shape[1] != self.quantizer.dim:
+            raise InputError(
+                f"expected embeddings of shape (n, {self.quantizer.dim}), "
+                f"got {tuple(embeddings.shape)}"
+            )
+        same: Tensor = _Snap.apply(embeddings, self._number)  # type: ignore[no-untyped-call]
+        return same
+
+    def extra_repr(self) -> str:
+        """Shown in ``print(layer)``."""
+        return f"neighbors={self.neighbors}, rule={self.rule}"
+
+    @torch.no_grad()
+    def snap(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
+        """The snapped gradient Δy (n, dim) of gradient and embeddings (n, dim)."""
+        finite = self._checked(gradient, embeddings)
+        with torch.autocast(gradient.device.type, enabled=False):
+            clean = gradient if finite is None else gradient.nan_to_num(0, 0, 0)
+            snapped = self._snap(clean, embeddings).to(gradient.dtype)
+        return snapped if finite is None else snapped.where(finite, gradient)
+
+    def _snap(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
+        quantizer = self.quantizer
+        y, g = embeddings.to(quantizer.dtype), gradient.to(quantizer.dtype)
+        count = min(self.neighbors, quantizer.codebook_size**quantizer.num_codebooks)
+        distances, codes = quantizer._candidates(y, count)
+        along = table_sums(quantizer._inner_products(g), codes)  # ⟨g, c⟩, (n, T)
+        slopes = (g * y).sum(dim=1, keepdim=True) - along  # ⟨g, y − c⟩
+        place, weight = self.rule.choose(distances, slopes)
+        rows = torch.arange(len(y), device=y.device)
+        chosen = quantizer._decode(codes[rows, place])  # (n, dim)
+        wide = torch.promote_types(gradient.dtype, quantizer.dtype)
+        gradient = gradient.to(wide)
+        offset = embeddings.to(wide) - chosen
+        snapped, accepted = self.rule.combine(gradient, offset, weight.to(wide))
+        self.last = Snapped(*_agreement(gradient, offset), accepted)
+        return snapped
+
+    def _checked(self, gradient: Tensor, embeddings: Tensor) -> Tensor | None:
+        """Rows to be trusted (n, 1), or None for all; one look at the device."""
+        whole = (gradient.sum() + embeddings.sum()).isfinite()
+        if bool(whole & self.quantizer.fitted):
+            return None
+        if not self.quantizer.fitted:
+            raise NotFittedError(
+                f"the {type(self.quantizer).__name__} of this layer has no codebooks "
+                "yet: call quantizer.fit(embeddings) before the first backward"
+            )
+        finite = (gradient.isfinite() & embeddings.isfinite()).all(dim=1, keepdim=True)
+        if bool(finite.all()):
+            return None  # it was the sum that overflowed
+        if self.nonfinite == "raise":
+            raise InputError(
+                f"{int((~finite).sum())} of {len(finite)} rows of the gradient or the "
+                "embeddings hold NaN or infinity (nonfinite='pass' lets them through)"
+            )
+        return finite
+
+
+_numbers = itertools.count()
+_layers: WeakValueDictionary[int, GradientSnapping] = WeakValueDictionary()
+
+
+@torch.library.custom_op("gradsnap::snap", mutates_args=())
+def _snap_op(gradient: Tensor, embeddings: Tensor, layer: int) -> Tensor:
+    """Opaque to the compiler, so that any rule and any quantizer may be used."""
+    return _layers[layer].snap(gradient, embeddings)
+
+
+@_snap_op.register_fake
+def _(gradient: Tensor, embeddings: Tensor, layer: int) -> Tensor:
+    return torch.empty_like(gradient)
+
+
+class _Snap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, embeddings: Tensor, layer: int) -> Tensor:
+        ctx.save_for_backward(embeddings)
+        ctx.layer = layer
+        return embeddings.view_as(embeddings)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (embeddings,) = ctx.saved_tensors
+        return _snap_op(gradient, embeddings, ctx.layer), None
+
+
+def table_sums(tables: Tensor, codes: Tensor) -> Tensor:
+    """Sums of the entries (n, M, K) that codes (n, T, M) choose: (n, T)."""
+    _, num_codebooks, size = tables.shape
+    starts = torch.arange(0, num_codebooks * size, size, device=codes.device)
+    chosen = tables.flatten(1).gather(1, (codes + starts).flatten(1))
+    return chosen.view_as(codes).sum(dim=2)
+
+
+def _agreement(gradient: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine of gradient and offset (n, dim), and the offset's length: (n,) each."""
+    distance = length(offset)
+    slope = (gradient * offset).sum(dim=1, keepdim=True)
+    cosine = slope / positive(length(gradient)) / positive(distance)
+    return cosine[:, 0], distance[:, 0]
