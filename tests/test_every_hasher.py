@@ -15,7 +15,7 @@ from gradsnap.coders.hashers import (
     HASHERS,
     Hasher,
     RandomHasher,
-    load_hasher,
+    load_coder,
     packed_bits,
     unpacked_bits,
 )
@@ -160,7 +160,7 @@ def test_blocks_change_nothing(hasher: Hasher, monkeypatch: pytest.MonkeyPatch) 
 def test_saved_and_loaded(hasher: Hasher, tmp_path: Path) -> None:
     x, _ = classes(50, seed=4)
     hasher.save(tmp_path / "hasher")
-    again = load_hasher(tmp_path / "hasher")
+    again = load_coder(tmp_path / "hasher")
     assert type(again) is type(hasher)
     assert again.config() == hasher.config()
     assert torch.equal(again.encode(x), hasher.encode(x))
@@ -168,19 +168,19 @@ def test_saved_and_loaded(hasher: Hasher, tmp_path: Path) -> None:
 
 def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no file"):
-        load_hasher(tmp_path / "none")
+        load_coder(tmp_path / "none")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(FileFormatError, match="truncated or not"):
-        load_hasher(tmp_path / "text")
+        load_coder(tmp_path / "text")
     from safetensors.torch import save_file
 
     save_file({"x": torch.zeros(1)}, tmp_path / "other", {"format": "else"})
     with pytest.raises(FileFormatError, match="its format is 'else'"):
-        load_hasher(tmp_path / "other")
+        load_coder(tmp_path / "other")
     metadata = {"format": "gradsnap-hasher-1", "kind": "lsh", "config": '{"dim": 3}'}
     save_file({"x": torch.zeros(1)}, tmp_path / "changed", metadata)
     with pytest.raises(FileFormatError, match="does not fit a lsh"):
-        load_hasher(tmp_path / "changed")
+        load_coder(tmp_path / "changed")
 
     class Unknown(RandomHasher):
         pass

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, load_quantizer
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, load_coder
 from gradsnap.errors import InputError, NotFittedError
 from tests.conftest import (
     CODEBOOK_SIZE,
@@ -599,7 +599,7 @@ def test_file_makes_a_twin(
     quantizer = made(kind, **changes).to(dtype).fit(x[:FEW].to(dtype)).update(x)
     path = tmp_path_factory.mktemp("quantizers") / "quantizer.safetensors"
     quantizer.save(path)
-    twin = load_quantizer(path)
+    twin = load_coder(path)
     assert type(twin) is type(quantizer)
     assert twin.dtype == dtype
     assert twin.config() == quantizer.config()
@@ -615,7 +615,7 @@ def test_an_unfitted_quantizer_is_saved_unfitted(
     path = tmp_path_factory.mktemp("quantizers") / "quantizer.safetensors"
     made(kind).save(path)
     with pytest.raises(NotFittedError):
-        load_quantizer(path).encode(gaussian(2))
+        load_coder(path).encode(gaussian(2))
 
 
 def test_config_is_what_the_constructor_takes(kind: str) -> None:

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from gradsnap.coders.hashers import (
     DiscreteHasher,
-    IterativeQuantizer,
+    ITQHasher,
     KernelHasher,
     PrincipalHasher,
     SpectralHasher,
     unpacked_bits,
 )
-from gradsnap.coders.hashers.anchors import kernel_width, likeness
+from gradsnap.coders.hashers.anchored import kernel_width, likeness
 from gradsnap.coders.hashers.ksh import Residue, _objective
 from gradsnap.coders.hashers.linear import principal_directions, rotated_to_signs
 from gradsnap.coders.hashers.sdh import cyclic_descent
@@ -46,13 +46,13 @@ def test_itq_loss_never_rises_and_rotations_stay_orthogonal() -> None:
 
 def test_itq_does_as_well_as_faiss() -> None:
     x = clustered(400, 12, clusters=30)
-    ours = IterativeQuantizer(12, 6).fit(x)
+    ours = ITQHasher(12, 6).fit(x)
     theirs = faiss.ITQTransform(12, 6, True)
     theirs.train(x.numpy())
     projected = (x - ours.mean) @ ours.directions
     # FAISS normalizes rows first; so compare on rows it would get
     unit = torch.nn.functional.normalize(x - x.mean(dim=0), dim=1)
-    mine = IterativeQuantizer(12, 6).fit(unit)
+    mine = ITQHasher(12, 6).fit(unit)
     my_loss = quantization_loss((unit - mine.mean) @ mine.directions)
     their_rows = torch.from_numpy(theirs.apply(x.numpy()))
     assert my_loss < 1.05 * quantization_loss(their_rows)
@@ -68,7 +68,7 @@ def test_principal_directions_equal_the_singular_vectors() -> None:
         assert found[:, k][found[:, k].abs().argmax()] > 0
 
 
-@pytest.mark.parametrize("kind", [PrincipalHasher, IterativeQuantizer])
+@pytest.mark.parametrize("kind", [PrincipalHasher, ITQHasher])
 def test_no_more_bits_than_directions(kind: type[PrincipalHasher]) -> None:
     with pytest.raises(InputError, match="9 > 8"):
         kind(8, 9)

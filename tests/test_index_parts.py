@@ -20,7 +20,7 @@ from gradsnap.index import (
     load_index,
     packed_bits,
 )
-from gradsnap.index.packing import bytes_of, pack, unpack
+from gradsnap.coders.packing import bytes_of, pack, unpack
 from tests.conftest import DIM, clustered, fitted
 
 

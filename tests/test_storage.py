@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from gradsnap import tensors
-from gradsnap.coders.quantizers import ProductQuantizer, Quantizer, load_quantizer
+from gradsnap.coders.quantizers import ProductQuantizer, Quantizer, load_coder
 from gradsnap.errors import FileFormatError, InputError
 from tests.conftest import assert_same_state, clustered, fitted
 
@@ -53,7 +53,7 @@ def test_a_truncated_file_is_refused(path: Path, share: float) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(FileFormatError, match="truncated or not a safetensors file"):
-        load_quantizer(path)
+        load_coder(path)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_garbage_is_refused(tmp_path: Path, garbage: bytes) -> None:
     path = tmp_path / "garbage"
     path.write_bytes(garbage)
     with pytest.raises(FileFormatError, match="garbage is truncated or not"):
-        load_quantizer(path)
+        load_coder(path)
 
 
 def test_a_pickle_is_refused_and_not_run(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     torch.save({"codebooks": torch.zeros(3)}, path)
     with pytest.raises(FileFormatError):
-        load_quantizer(path)
+        load_coder(path)
 
 
 @pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"format": "gradsnap-2"}])
@@ -82,7 +82,7 @@ def test_a_foreign_safetensors_file_is_refused(
     with pytest.raises(
         FileFormatError, match="expected 'gradsnap-quantizer-1'"
     ) as error:
-        load_quantizer(path)
+        load_coder(path)
     assert "foreign.safetensors is not a quantizer" in str(error.value)
     assert repr((metadata or {}).get("format")) in str(error.value)
 
@@ -93,7 +93,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(product_path: Path) -> N
     with pytest.raises(
         FileFormatError, match="'vq-vae'; known: pq, opq, rvq, grvq, aq, cq"
     ):
-        load_quantizer(product_path)
+        load_coder(product_path)
 
 
 def test_the_wrong_kind_is_refused(product_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_wrong_kind_is_refused(product_path: Path) -> None:
     for kind in ("opq", "rvq", "aq", "cq"):
         save_file(state, product_path, metadata | {"kind": kind})
         with pytest.raises(FileFormatError, match=f"does not fit a {kind}"):
-            load_quantizer(product_path)
+            load_coder(product_path)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_changed_config_is_refused(path: Path, change: dict[str, object]) -> N
     config = json.loads(metadata["config"]) | change
     save_file(state, path, metadata | {"config": json.dumps(config)})
     with pytest.raises(FileFormatError, match="does not fit a"):
-        load_quantizer(path)
+        load_coder(path)
 
 
 @pytest.mark.parametrize("config", ["", "{", "[]", "null", "3", '"pq"', "{}"])
@@ -130,7 +130,7 @@ def test_a_broken_config_is_refused(product_path: Path, config: str) -> None:
     metadata, state = contents(product_path)
     save_file(state, product_path, metadata | {"config": config})
     with pytest.raises(FileFormatError, match="does not fit a pq"):
-        load_quantizer(product_path)
+        load_coder(product_path)
 
 
 @pytest.mark.parametrize("entry", ["kind", "config", "format"])
@@ -139,7 +139,7 @@ def test_a_missing_entry_is_refused(product_path: Path, entry: str) -> None:
     del metadata[entry]
     save_file(state, product_path, metadata)
     with pytest.raises(FileFormatError):
-        load_quantizer(product_path)
+        load_coder(product_path)
 
 
 def test_a_missing_surplus_or_misshapen_tensor_is_refused(path: Path) -> None:
@@ -149,23 +149,23 @@ def test_a_missing_surplus_or_misshapen_tensor_is_refused(path: Path) -> None:
         others = {key: other for key, other in state.items() if key != name}
         save_file(others, path, metadata)
         with pytest.raises(FileFormatError, match="does not fit a"):
-            load_quantizer(path)
+            load_coder(path)
         save_file(others | {name: torch.stack([value, value])}, path, metadata)
         with pytest.raises(FileFormatError, match="does not fit a"):
-            load_quantizer(path)
+            load_coder(path)
     save_file(state | {"more": torch.zeros(2)}, path, metadata)
     with pytest.raises(FileFormatError, match="more"):
-        load_quantizer(path)
+        load_coder(path)
     save_file({}, path, metadata)
     with pytest.raises(FileFormatError, match="does not fit a"):
-        load_quantizer(path)
+        load_coder(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no file .*absent"):
-        load_quantizer(tmp_path / "absent")
+        load_coder(tmp_path / "absent")
     with pytest.raises(InputError, match="no file"):
-        load_quantizer(tmp_path)
+        load_coder(tmp_path)
 
 
 # --- writing ------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_saving_replaces_and_leaves_nothing_beside(product_path: Path) -> None:
     other = ProductQuantizer(dim=4, num_codebooks=2, codebook_size=4)
     other.fit(clustered(50, 4)).save(str(product_path))
     assert files_in(product_path.parent) == ["quantizer.safetensors"]
-    assert load_quantizer(str(product_path)).dim == 4
+    assert load_coder(str(product_path)).dim == 4
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_quantizer_that_is_in_no_registry_is_not_saved(tmp_path: Path) -> None
 
 def assert_old_file_stands(path: Path, old: Quantizer) -> None:
     assert files_in(path.parent) == [path.name]
-    assert_same_state(load_quantizer(path), old)
+    assert_same_state(load_coder(path), old)
 
 
 def test_a_full_disk_leaves_the_old_file(

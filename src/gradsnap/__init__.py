@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Quantizer,
         ResidualQuantizer,
         SupervisedQuantizer,
-        load_quantizer,
+        load_coder,
     )
     from gradsnap.errors import (
         FileFormatError,
@@ -113,7 +113,7 @@ _HOMES = {
         "Quantizer",
         "ResidualQuantizer",
         "SupervisedQuantizer",
-        "load_quantizer",
+        "load_coder",
     ),
     "layers.rivals": (
         "QuantizationPenalty",
@@ -176,8 +176,8 @@ __all__ = [
     "inference",
     "layers",
     "load",
+    "load_coder",
     "load_index",
-    "load_quantizer",
     "losses",
     "mean_average_precision",
     "networks",

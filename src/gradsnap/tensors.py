@@ -29,13 +29,13 @@ def write_tensors(
 
 
 def read_tensors(
-    path: str | os.PathLike[str], expected_format: str, what: str
+    path: str | os.PathLike[str], formats: str | tuple[str, ...], what: str
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a file and its words; runs no code from the file.
 
     Args:
         path: written by ``write_tensors``.
-        expected_format: what its word "format" must be.
+        formats: what its word "format" may be.
         what: the file should hold, for the error.
 
     Raises:
@@ -53,10 +53,11 @@ def read_tensors(
         raise FileFormatError(
             f"{name} is truncated or not a safetensors file ({error})"
         ) from error
-    if words.get("format") != expected_format:
+    known = (formats,) if isinstance(formats, str) else formats
+    if words.get("format") not in known:
         raise FileFormatError(
             f"{name} is not {what}: its format is {words.get('format')!r}, "
-            f"expected {expected_format!r}"
+            f"expected {known[0]!r}"
         )
     return tensors, words
 

@@ -53,7 +53,6 @@ def _index(path: Path) -> dict[str, Any]:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    from gradsnap.coders.quantizers.fingerprint import fingerprint
     from gradsnap.inference.model import load
 
     model = load(path)
@@ -67,7 +66,7 @@ def _model(path: Path) -> dict[str, Any]:
         "loss": config.loss.name,
         "layer": config.snapping.layer,
         "quantizer": str(model.quantizer).replace("\n", " "),
-        "codebooks": fingerprint(model.quantizer)[:12],
+        "codebooks": model.quantizer.fingerprint()[:12],
         "step": f"{card.get('step')} of {config.run.steps}",
         **card.get("figures", {}),
         "rules": card.get("rules", ""),

@@ -20,11 +20,11 @@ class Coder(NamedTuple):
 
 def open_coder(path: str) -> Coder:
     """A model folder, or a quantizer file for vectors that are embeddings already."""
-    from gradsnap.coders.quantizers import load_quantizer
+    from gradsnap.coders.quantizers import load_coder
     from gradsnap.inference.model import load
 
     if Path(path).is_file():
-        return Coder(load_quantizer(path), None)
+        return Coder(load_coder(path), None)
     model = load(path)
     return Coder(model.quantizer, model)
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gradsnap.coders.hashers.hamming import check_alike, hamming_distances
-from gradsnap.coders.hashers.packing import as_words
+from gradsnap.coders.hamming import check_alike, hamming_distances
+from gradsnap.coders.packing import as_words
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.compiled import spread
 from gradsnap.errors import InputError

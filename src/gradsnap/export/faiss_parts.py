@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.packing import unpack
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
 from gradsnap.index import InvertedIndex, MultiIndex
 from gradsnap.index.faiss_forms import ProductForm
-from gradsnap.index.packing import unpack
 from gradsnap.index.segments import Segment
 
 Array = NDArray[Any]

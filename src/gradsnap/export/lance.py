@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.quantizers import Quantizer
-from gradsnap.coders.quantizers.checks import checked_rows
 from gradsnap.errors import InputError
 from gradsnap.index.faiss_forms import ProductForm
 from gradsnap.index.identifiers import GivenIds, new_ids

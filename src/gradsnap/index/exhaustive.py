@@ -5,8 +5,8 @@ from typing import Any, Self
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.checks import checked_codes, checked_rows
 from gradsnap.coders.quantizers import Quantizer
-from gradsnap.coders.quantizers.checks import checked_codes, checked_rows
 from gradsnap.errors import InputError
 from gradsnap.index.fastscan import FastScan
 from gradsnap.index.identifiers import GivenIds, checked_ids

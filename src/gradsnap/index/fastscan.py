@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.packing import unpack
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.index.faiss_forms import ProductForm
 from gradsnap.index.items import Items
-from gradsnap.index.packing import unpack
 from gradsnap.index.results import Best
 from gradsnap.index.scanning import Columns, scan_all, sums_of
 from gradsnap.index.segments import Segment

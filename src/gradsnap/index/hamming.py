@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.coders.quantizers.quantizer import Tables
+from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 from gradsnap.index.identifiers import GivenIds
 from gradsnap.index.index import Index

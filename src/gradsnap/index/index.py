@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.coders.quantizers.fingerprint import fingerprint
-from gradsnap.coders.quantizers.quantizer import Quantizer, Tables
+from gradsnap.coders.packing import pack
+from gradsnap.coders.quantizers.quantizer import Quantizer
+from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 from gradsnap.index.identifiers import GivenIds, Ids, checked_ids, narrow, new_ids
 from gradsnap.index.items import Items
 from gradsnap.index.metadata import Metadata, checked_metadata
 from gradsnap.index.names import Names
-from gradsnap.index.packing import pack
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.results import Best, SearchResult
 from gradsnap.index.segments import Segment, sorted_by_list
@@ -187,7 +187,7 @@ class Index(ABC):
         """Refuses codebooks that are not those the items were encoded with."""
         if not isinstance(self.coder, Quantizer):
             return
-        current = fingerprint(self.coder)
+        current = self.coder.fingerprint()
         if len(self.items.segments) == 0:
             self.fingerprint = current
         elif self.fingerprint != current:

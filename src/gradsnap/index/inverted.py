@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.quantizers import Quantizer
-from gradsnap.coders.quantizers.checks import checked_rows
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
 from gradsnap.index.lists import ListedIndex

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
 from gradsnap.index.identifiers import Ids
-from gradsnap.index.packing import unpack
 from gradsnap.index.scanning import Columns
 from gradsnap.index.segments import Segment, merged
 

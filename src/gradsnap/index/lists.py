@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.checks import checked_codes, checked_rows
 from gradsnap.coders.quantizers import Quantizer
-from gradsnap.coders.quantizers.checks import checked_codes, checked_rows
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.exhaustive import refuse_codes_alone
 from gradsnap.index.identifiers import GivenIds, checked_ids

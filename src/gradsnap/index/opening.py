@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from gradsnap.coders.quantizers import Quantizer, load_quantizer
-from gradsnap.coders.quantizers.fingerprint import fingerprint
+from gradsnap.coders.quantizers import Quantizer, load_coder
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.index.index import Index
 from gradsnap.index.manifest import Manifest, check_files, read_manifest
@@ -81,14 +80,14 @@ def _quantizer(
 ) -> Quantizer | None:
     if "quantizer" not in content["parts"]:
         return None
-    stored = load_quantizer(folder / content["parts"]["quantizer"])
-    expected = content["fingerprint"] or fingerprint(stored)
-    if fingerprint(stored) != expected:
+    stored = load_coder(folder / content["parts"]["quantizer"])
+    expected = content["fingerprint"] or stored.fingerprint()
+    if stored.fingerprint() != expected:
         raise FileFormatError(f"{folder}: its codebooks are not those of its codes")
-    if given is not None and fingerprint(given) != expected:
+    if given is not None and given.fingerprint() != expected:
         raise InputError(
             f"{folder} was made with other codebooks (fingerprint {expected[:12]}) "
-            f"than the quantizer given ({fingerprint(given)[:12]}): index the vectors "
+            f"than the quantizer given ({given.fingerprint()[:12]}): index the vectors "
             "again, or open it with the quantizer it was made with"
         )
     return stored if given is None else given
@@ -107,7 +106,7 @@ def _rebuilt(folder: Path, content: Manifest, coder: Quantizer | None) -> Index:
     if content["refiner"] == "half" and coder is not None:
         options["refiner"] = HalfPrecision(coder.dim)
     elif content["refiner"] == "code":
-        options["refiner"] = LongerCode(load_quantizer(folder / parts["refiner"]))
+        options["refiner"] = LongerCode(load_coder(folder / parts["refiner"]))
     index: Index = INDEXES[kind](*positional, **options)
     if "state" in parts:
         try:

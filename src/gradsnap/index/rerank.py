@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.packing import bytes_of, pack, unpack
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.index.packing import bytes_of, pack, unpack
 from gradsnap.index.scanning import sums_of
 
 Array = NDArray[Any]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from gradsnap.coders.quantizers import Quantizer
-from gradsnap.coders.quantizers.fingerprint import fingerprint
 from gradsnap.data import Dataset
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import make_folder, write_text
@@ -65,7 +64,7 @@ class Model:
         Raises:
             InputError: the index was made with other codebooks.
         """
-        own = fingerprint(self.quantizer)
+        own = self.quantizer.fingerprint()
         if index.fingerprint not in (None, own):
             raise InputError(
                 f"the index was made with other codebooks ({index.fingerprint[:12]}) "

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.tables import sums_of_own
 from gradsnap.errors import InputError
 from gradsnap.layers.rules import OutputRegularization, PrintedRule, SnappingRule
-from gradsnap.layers.snapping import GradientSnapping, table_sums
+from gradsnap.layers.snapping import GradientSnapping
 
 
 class QuantizationPenalty(nn.Module):
@@ -90,7 +91,7 @@ class SoftAssignment(nn.Module):
         codes = codes.long()
         with torch.autocast(embeddings.device.type, enabled=False):
             y = embeddings.to(quantizer.dtype)
-            products = table_sums(quantizer._inner_products(y), codes)  # ⟨y, c⟩
+            products = sums_of_own(quantizer._inner_products(y), codes)  # ⟨y, c⟩
             fixed = distances + 2 * products.detach()  # ‖y‖² + ‖c‖², as a constant
             scale = self.temperature * distances.mean(dim=1, keepdim=True)
             logits = (2 * products - fixed) / scale.clamp_min(1e-30)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.tables import sums_of_own
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.layers.rules import Rule, SnappingRule, length, positive
 
@@ -123,7 +124,7 @@ class GradientSnapping(nn.Module):
         y, g = embeddings.to(quantizer.dtype), gradient.to(quantizer.dtype)
         count = min(self.neighbors, quantizer.codebook_size**quantizer.num_codebooks)
         distances, codes = quantizer._candidates(y, count)
-        along = table_sums(quantizer._inner_products(g), codes)  # ⟨g, c⟩, (n, T)
+        along = sums_of_own(quantizer._inner_products(g), codes)  # ⟨g, c⟩, (n, T)
         slopes = (g * y).sum(dim=1, keepdim=True) - along  # ⟨g, y − c⟩
         place, weight = self.rule.choose(distances, slopes)
         rows = torch.arange(len(y), device=y.device)
@@ -182,14 +183,6 @@ class _Snap(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (embeddings,) = ctx.saved_tensors
         return _snap_op(gradient, embeddings, ctx.layer), None
-
-
-def table_sums(tables: Tensor, codes: Tensor) -> Tensor:
-    """Sums of the entries (n, M, K) that codes (n, T, M) choose: (n, T)."""
-    _, num_codebooks, size = tables.shape
-    starts = torch.arange(0, num_codebooks * size, size, device=codes.device)
-    chosen = tables.flatten(1).gather(1, (codes + starts).flatten(1))
-    return chosen.view_as(codes).sum(dim=2)
 
 
 def _agreement(gradient: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,27 +1,24 @@
-"""Hashes: vectors to binary codes, compared by the bits that differ."""
+"""Hashers: vectors to bits, compared by those that differ."""
 
 from gradsnap.coders.hashers.fasthash import BoostedTreeHasher
-from gradsnap.coders.hashers.hamming import hamming_distances
 from gradsnap.coders.hashers.hasher import Hasher
 from gradsnap.coders.hashers.ksh import KernelHasher
-from gradsnap.coders.hashers.linear import (
-    IterativeQuantizer,
-    PrincipalHasher,
-    RandomHasher,
-)
-from gradsnap.coders.hashers.packing import packed_bits, unpacked_bits
+from gradsnap.coders.hashers.linear import ITQHasher, PrincipalHasher, RandomHasher
 from gradsnap.coders.hashers.sdh import DiscreteHasher
+from gradsnap.coders.hashers.sign import SignHasher
 from gradsnap.coders.hashers.spectral import SpectralHasher
-from gradsnap.coders.hashers.storage import load_hasher
+from gradsnap.coders.hashers.weighted import WeightedHasher
 
 HASHERS: dict[str, type[Hasher]] = {
+    "sign": SignHasher,
     "lsh": RandomHasher,
     "pcah": PrincipalHasher,
-    "itq": IterativeQuantizer,
+    "itq": ITQHasher,
     "sh": SpectralHasher,
     "ksh": KernelHasher,
     "sdh": DiscreteHasher,
     "fasthash": BoostedTreeHasher,
+    "weighted": WeightedHasher,
 }
 """Every hasher by its short name; being in here is being tested and comparable."""
 
@@ -30,13 +27,11 @@ __all__ = [
     "BoostedTreeHasher",
     "DiscreteHasher",
     "Hasher",
-    "IterativeQuantizer",
+    "ITQHasher",
     "KernelHasher",
     "PrincipalHasher",
     "RandomHasher",
+    "SignHasher",
     "SpectralHasher",
-    "hamming_distances",
-    "load_hasher",
-    "packed_bits",
-    "unpacked_bits",
+    "WeightedHasher",
 ]

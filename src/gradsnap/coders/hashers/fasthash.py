@@ -1,18 +1,19 @@
 """FastHash: bits found by graph cuts, then told by boosted trees."""
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.coders.hashers.graph_cuts import Ints, Pairs, best_bit
-from gradsnap.coders.hashers.hasher import Hasher
+from gradsnap.coders.hashers.hasher import Hasher, Seeded
 from gradsnap.coders.hashers.similarity import many_hot
 from gradsnap.coders.hashers.trees import Trees, grown_trees
 from gradsnap.errors import InputError
 from gradsnap.progress import track
+
+Ints = NDArray[np.int64]
 
 DEEPEST = 8
 
@@ -47,12 +48,12 @@ class BoostedTreeHasher(Hasher):
         dim: int,
         bits: int,
         *,
-        seed: int = 0,
         trees: int = 200,
         depth: int = 4,
         pairs: int = 50,
+        **seeded: Unpack[Seeded],
     ) -> None:
-        super().__init__(dim, bits, seed=seed)
+        super().__init__(dim, bits, **seeded)
         if trees < 1 or pairs < 1 or not 1 <= depth <= DEEPEST:
             raise InputError(
                 f"expected at least one tree and pair and a depth of 1 to {DEEPEST}; "
@@ -66,26 +67,24 @@ class BoostedTreeHasher(Hasher):
         self.register_buffer("values", torch.zeros(bits, trees, inner + 1))
         self.register_buffer("biases", torch.zeros(bits))
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        own = {"trees": self.trees, "depth": self.depth, "pairs": self.pairs}
-        return super().config() | own
-
     def _fit(self, x: Tensor, labels: Tensor) -> None:
+        # scipy's graphs take a while to import, and only fitting needs them
+        from gradsnap.coders.hashers.graph_cuts import Pairs, best_bit
+
         rows = x.cpu().numpy()
         generator = np.random.default_rng(self.seed)
         multi_hot = many_hot(labels).bool().cpu().numpy()
-        pairs = Pairs.drawn(multi_hot, self.pairs, generator)
+        pairs = Pairs.draw(multi_hot, self.pairs, generator)
         distances = np.zeros(len(pairs.left), dtype=np.int64)
         signs = generator.choice(np.array([-1, 1]), len(rows))
         for bit in track(range(self.bits), "growing trees"):
             weights = _weights(distances, pairs.similar, bit)
             signs = best_bit(pairs, weights, signs)
-            told = self._told(bit, rows, _two_sided(signs))
+            told = self._grow(bit, rows, _two_sided(signs))
             distances += told[pairs.left] != told[pairs.right]
             signs = generator.permutation(np.where(told, 1, -1))
 
-    def _told(
+    def _grow(
         self, bit: int, rows: NDArray[np.float32], wanted: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Grows the trees of one bit; what they tell of the training rows, (n,)."""

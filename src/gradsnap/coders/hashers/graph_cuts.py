@@ -23,13 +23,13 @@ class Pairs:
     """Rows that are all alike to each other; every row is in one block."""
 
     @classmethod
-    def drawn(
+    def draw(
         cls, labels: NDArray[np.bool_], per_row: int, generator: np.random.Generator
     ) -> "Pairs":
         """For each row so many alike and so many unlike, of multi-hot labels (n, L)."""
         every = np.arange(len(labels))
-        alike = _matched(labels, every, per_row, True, generator)
-        unlike = _matched(labels, every, per_row, False, generator)
+        alike = _draw_pairs(labels, every, per_row, True, generator)
+        unlike = _draw_pairs(labels, every, per_row, False, generator)
         both = np.concatenate([alike, unlike])
         similar = np.arange(len(both)) < len(alike)
         both.sort(axis=1)
@@ -40,7 +40,7 @@ class Pairs:
         return cls(both[:, 0], both[:, 1], similar, blocks)
 
 
-def _matched(
+def _draw_pairs(
     labels: NDArray[np.bool_],
     rows: Ints,
     per_row: int,

@@ -1,29 +1,32 @@
-"""What all hashers share: checks, packing, blocks of rows, saving."""
+"""What all hashers share: bits packed into bytes, compared by Hamming distance."""
 
-import logging
-import os
-from abc import ABC, abstractmethod
-from typing import Any, Self
+from abc import abstractmethod
+from typing import Any, Self, TypedDict
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gradsnap.coders.hashers.packing import packed_bits
-from gradsnap.coders.quantizers.checks import checked_rows
-from gradsnap.errors import InputError, NotFittedError
-from gradsnap.losses.labels import check_labels
-
-logger = logging.getLogger(__name__)
+from gradsnap.coders.coder import Coder
+from gradsnap.coders.hamming import bit_tables
+from gradsnap.coders.packing import packed_bits
+from gradsnap.coders.tables import Tables
+from gradsnap.errors import InputError
 
 ENCODE_ROWS = 8192
 """Rows whose bits are found at once."""
 
 
-class Hasher(nn.Module, ABC):
-    """Maps vectors to hashes of ``bits`` bits, compared by Hamming distance.
+class Seeded(TypedDict, total=False):
+    """Options that every hasher has."""
 
-    The base owns checks, packing and saving; a child owns how bits are found. State is
-    in buffers, complete from birth. Nothing draws from the global random generator.
+    seed: int
+
+
+class Hasher(Coder):
+    """A coder of bits: a code's integers are bytes, eight bits of the hash in each.
+
+    Queries are hashed too, and a distance is the number of bits that differ, or the sum
+    of their weights. A child owns how bits are found.
 
     Args:
         dim: length of a vector.
@@ -31,88 +34,61 @@ class Hasher(nn.Module, ABC):
         seed: of everything random in ``fit``.
     """
 
-    supervised = False
-    """Whether ``fit`` needs labels."""
-
-    fitted: Tensor
+    codebook_size = 256
+    _fewest_rows = 2
 
     def __init__(self, dim: int, bits: int, *, seed: int = 0) -> None:
-        super().__init__()
-        if dim < 1 or bits < 1:
-            raise InputError(f"dim and bits must be at least 1, got {dim} and {bits}")
-        self.dim, self.bits, self.seed = dim, bits, seed
-        self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))
+        super().__init__(dim, seed=seed)
+        if bits < 1:
+            raise InputError(f"bits must be at least 1, got {bits}")
+        self.num_bits = bits
+        self.num_codebooks = -(-bits // 8)
 
-    @abstractmethod
-    def _fit(self, x: Tensor, labels: Tensor) -> None:
-        """Finds the hash functions from x (n, dim) and fills the buffers in place.
-
-        Labels (n,) or (n, L) are empty where the method is not supervised.
-        """
+    @classmethod
+    def of_bits(
+        cls, dim: int, bits: int, codebook_size: int | None = None, **options: Any
+    ) -> Self:
+        """A hasher of so many bits; it has no codebooks to choose a size for."""
+        if codebook_size is not None:
+            raise InputError(
+                f"a {cls.__name__} makes bits: codebook_size {codebook_size} is for "
+                "quantizers"
+            )
+        return cls(dim, bits, **options)
 
     @abstractmethod
     def _signs(self, x: Tensor) -> Tensor:
         """Bits of x (n, dim): bool (n, bits)."""
 
-    @torch.no_grad()
-    def fit(self, x: Tensor, labels: Tensor | None = None) -> Self:
-        """Learns the hash functions, forgetting any earlier ones.
+    @property
+    def bits(self) -> int:
+        """Length of a hash."""
+        return self.num_bits
 
-        Args:
-            x: floating (n, dim).
-            labels: int64 (n,), or multi-hot bool (n, L); needed by supervised methods
-                and not looked at by the others.
-        """
-        x = checked_rows(x, self.dim, torch.float32)
-        if len(x) < 2:
-            raise InputError(f"fit needs at least two rows; got {len(x)}")
-        self._fit(x, self._checked_labels(x, labels))
-        self.fitted.fill_(True)
-        return self
+    @property
+    def dtype(self) -> torch.dtype:
+        """Bits are found in single precision."""
+        return torch.float32
 
-    @torch.no_grad()
-    def encode(self, x: Tensor) -> Tensor:
-        """Hashes of x (n, dim), packed: uint8 (n, ⌈bits / 8⌉)."""
-        if not self.fitted:
-            raise NotFittedError(
-                f"this {type(self).__name__} has no hash functions yet: "
-                "call fit(embeddings), or load one that was saved"
-            )
-        x = checked_rows(x, self.dim, torch.float32)
-        return torch.cat([packed_bits(self._signs(p)) for p in x.split(ENCODE_ROWS)])
+    @property
+    def bit_weights(self) -> Tensor:
+        """What each bit that differs adds to a distance, (bits,); one here."""
+        return torch.ones(self.bits, device=self.fitted.device)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the hasher to a safetensors file; see ``load_hasher``."""
-        from gradsnap.coders.hashers.storage import save_hasher
+    @property
+    def hamming_levels(self) -> int | None:
+        """The largest distance: all bits differ."""
+        return self.bits
 
-        save_hasher(self, path)
+    def _encode(self, x: Tensor) -> Tensor:
+        parts = [packed_bits(self._signs(part)) for part in x.split(ENCODE_ROWS)]
+        return torch.cat(parts)
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return {"dim": self.dim, "bits": self.bits, "seed": self.seed}
+    def _tables(self, queries: Tensor) -> Tables:
+        return bit_tables(self._encode(queries), self.bit_weights)
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Takes the buffers of a saved hasher of the same config."""
-        self.load_state_dict(state)
-
-    def extra_repr(self) -> str:
-        """Shown in ``print(hasher)``."""
-        return ", ".join(f"{name}={value}" for name, value in self.config().items())
-
-    def _generator(self) -> torch.Generator:
-        """A fresh generator on the CPU, so that every device draws the same."""
-        return torch.Generator().manual_seed(self.seed)
-
-    def _checked_labels(self, x: Tensor, labels: Tensor | None) -> Tensor:
-        if not self.supervised:
-            return torch.empty(0, device=x.device)
-        name = type(self).__name__
-        if labels is None:
-            raise InputError(f"{name} is supervised: fit needs labels (n,) or (n, L)")
-        check_labels(labels, len(x), "rows")
-        if len(labels.unique(dim=0)) < 2:
-            raise InputError(f"{name} needs at least two classes, got one")
-        return labels.to(x.device)
+    def _code_tables(self, codes: Tensor) -> Tables:
+        return bit_tables(codes.to(torch.uint8), self.bit_weights)
 
 
 def check_bits_fit(name: str, bits: int, dim: int) -> None:

@@ -1,20 +1,22 @@
 """KSH: supervised hashing with kernels, bits learned greedily one after the other."""
 
-from typing import Any
+from typing import Unpack
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gradsnap.coders.hashers.anchored import AnchoredHasher, gram_factor
+from gradsnap.coders.hashers.anchored import (
+    AnchoredHasher,
+    AnchorOptions,
+    gram_factor,
+)
 from gradsnap.coders.hashers.similarity import Similarity
 from gradsnap.errors import InputError
 from gradsnap.progress import track
 
-ROUNDING = 1e-4
-"""Relative length below which a new direction is made of rounding errors."""
-
-KRYLOV_STEPS = 40
-"""Dimensions of the space the first direction of a bit is sought in."""
+SMALL_FORM = 64
+"""Up to this size all eigenvectors cost less than a search for one."""
 
 
 class KernelHasher(AnchoredHasher):
@@ -29,7 +31,7 @@ class KernelHasher(AnchoredHasher):
         dim: length of a vector.
         bits: length of a hash.
         seed: of the anchors.
-        anchors: how many; no more are taken than there are rows.
+        num_anchors: how many; no more are taken than there are rows.
         ridge: of the norm ‖Fa‖, relative to the mean square of the features.
         iterations: gradient steps for each bit.
         rows: labelled rows it learns from; of more a seeded sample is taken, as in
@@ -41,20 +43,14 @@ class KernelHasher(AnchoredHasher):
         dim: int,
         bits: int,
         *,
-        seed: int = 0,
-        anchors: int = 1000,
-        ridge: float = 1e-3,
         iterations: int = 50,
         rows: int = 10_000,
+        **anchored: Unpack[AnchorOptions],
     ) -> None:
-        super().__init__(dim, bits, seed=seed, anchors=anchors, ridge=ridge)
+        super().__init__(dim, bits, **anchored)
         if rows < 2:
             raise InputError(f"rows must be at least 2, got {rows}")
         self.iterations, self.rows = iterations, rows
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return super().config() | {"iterations": self.iterations, "rows": self.rows}
 
     def _fit(self, x: Tensor, labels: Tensor) -> None:
         if len(x) > self.rows:
@@ -69,39 +65,22 @@ class KernelHasher(AnchoredHasher):
         # In these coordinates ‖Fa‖² with its ridge is ‖b‖², a = factor⁻ᵀ b.
         white = torch.linalg.solve_triangular(factor, features.T, upper=False).T
         residue = Residue(similarity, self.bits, features.new_empty(len(features), 0))
+        sums = similarity.summed(white)
+        form = self.bits * sums.T @ similarity.table @ sums  # FᵀRF, (m, m)
         found = []
         for _ in track(range(self.bits), "learning bits"):
-            start = self._leading(white, residue)
-            b = self._climbed(white, residue, start * len(white) ** 0.5)
+            start = leading_direction(form)
+            b = self._climb(white, residue, start * len(white) ** 0.5)
             signs = torch.where(white @ b > 0, 1.0, -1.0)
             residue = residue.without(signs)
+            seen = white.T @ signs
+            form -= seen[:, None] * seen
             found.append(b)
         directions = torch.stack(found, dim=1)  # (m, bits)
         solved: Tensor = torch.linalg.solve_triangular(factor.T, directions, upper=True)
         return solved
 
-    def _leading(self, white: Tensor, residue: "Residue") -> Tensor:
-        """The unit b with the largest ⟨Fb, R Fb⟩, by Lanczos steps, (m,)."""
-        steps = min(KRYLOV_STEPS, white.shape[1])
-        drawn = torch.randn(white.shape[1], generator=self._generator())
-        vector = torch.nn.functional.normalize(drawn.to(white.device), dim=0)
-        basis = white.new_zeros(white.shape[1], steps)
-        images = torch.zeros_like(basis)
-        for step in range(steps):
-            basis[:, step] = vector
-            image = white.T @ residue.times((white @ vector)[:, None])[:, 0]
-            images[:, step] = image
-            rest = image - basis @ (basis.T @ image)
-            rest = rest - basis @ (basis.T @ rest)  # once more, against rounding
-            if rest.norm() <= ROUNDING * image.norm():
-                break  # the space is exhausted
-            vector = torch.nn.functional.normalize(rest, dim=0)
-        basis, images = basis[:, : step + 1], images[:, : step + 1]
-        small = (basis.T @ images).double()
-        _, vectors = torch.linalg.eigh((small + small.T) / 2)
-        return torch.nn.functional.normalize(basis @ vectors[:, -1].to(basis), dim=0)
-
-    def _climbed(self, white: Tensor, residue: "Residue", b: Tensor) -> Tensor:
+    def _climb(self, white: Tensor, residue: "Residue", b: Tensor) -> Tensor:
         """Nesterov's steps up ⟨h, R h⟩, halving the step that goes down, (m,)."""
         best, ahead = b, b
         value, gradient = _objective(white, residue, ahead)
@@ -143,6 +122,18 @@ class Residue:
         """What is left after one more bit (n,)."""
         hashes = torch.cat([self.hashes, signs[:, None]], dim=1)
         return Residue(self.similarity, self.bits, hashes)
+
+
+def leading_direction(form: Tensor) -> Tensor:
+    """The unit vector b (m,) with the largest ⟨b, A b⟩, for symmetric A (m, m)."""
+    if len(form) <= SMALL_FORM:
+        vectors = torch.linalg.eigh(form.double()).eigenvectors
+        return vectors[:, -1].to(form)
+    from scipy.sparse.linalg import eigsh
+
+    start = np.ones(len(form))  # ARPACK would draw its own
+    _, found = eigsh(form.double().cpu().numpy(), k=1, which="LA", v0=start)
+    return torch.from_numpy(found[:, 0]).to(form)
 
 
 def _objective(white: Tensor, residue: Residue, b: Tensor) -> tuple[float, Tensor]:

@@ -1,12 +1,12 @@
 """Hashes by the side of hyperplanes: LSH, principal directions, and ITQ."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from gradsnap.coders.hashers.hasher import Hasher, check_bits_fit
+from gradsnap.coders.hashers.hasher import Hasher, Seeded, check_bits_fit
 from gradsnap.coders.quantizers.optimized import procrustes
 
 
@@ -58,7 +58,7 @@ class PrincipalHasher(LinearHasher):
         return principal_directions(centred, self.bits)
 
 
-class IterativeQuantizer(LinearHasher):
+class ITQHasher(LinearHasher):
     """ITQ (Gong & Lazebnik 2011): principal directions, rotated towards the signs.
 
     Alternates B = sign(V R) and the rotation R that brings V nearest to B, so that
@@ -72,15 +72,11 @@ class IterativeQuantizer(LinearHasher):
     """
 
     def __init__(
-        self, dim: int, bits: int, *, seed: int = 0, iterations: int = 50
+        self, dim: int, bits: int, *, iterations: int = 50, **seeded: Unpack[Seeded]
     ) -> None:
         check_bits_fit("ITQ", bits, dim)
-        super().__init__(dim, bits, seed=seed)
+        super().__init__(dim, bits, **seeded)
         self.iterations = iterations
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return super().config() | {"iterations": self.iterations}
 
     def _found(self, centred: Tensor) -> Tensor:
         directions = principal_directions(centred, self.bits)

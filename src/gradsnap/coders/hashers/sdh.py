@@ -1,11 +1,15 @@
 """SDH: supervised discrete hashing, bits found one at a time without relaxing them."""
 
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from gradsnap.coders.hashers.anchored import AnchoredHasher, gram_factor
+from gradsnap.coders.hashers.anchored import (
+    AnchoredHasher,
+    AnchorOptions,
+    gram_factor,
+)
 from gradsnap.coders.hashers.similarity import many_hot
 
 SWEEPS = 10
@@ -23,7 +27,7 @@ class DiscreteHasher(AnchoredHasher):
         dim: length of a vector.
         bits: length of a hash.
         seed: of the anchors and the first hashes.
-        anchors: how many; no more are taken than there are rows.
+        num_anchors: how many; no more are taken than there are rows.
         ridge: of the regression F, relative to the mean square of its features.
         penalty: λ.
         coupling: ν, how much hashes follow F while they are found.
@@ -35,25 +39,14 @@ class DiscreteHasher(AnchoredHasher):
         dim: int,
         bits: int,
         *,
-        seed: int = 0,
-        anchors: int = 1000,
-        ridge: float = 1e-3,
         penalty: float = 1.0,
         coupling: float = 1e-5,
         iterations: int = 5,
+        **anchored: Unpack[AnchorOptions],
     ) -> None:
-        super().__init__(dim, bits, seed=seed, anchors=anchors, ridge=ridge)
+        super().__init__(dim, bits, **anchored)
         self.penalty, self.coupling = penalty, coupling
         self.iterations = iterations
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        own = {
-            "penalty": self.penalty,
-            "coupling": self.coupling,
-            "iterations": self.iterations,
-        }
-        return super().config() | own
 
     def _weights(self, features: Tensor, labels: Tensor) -> Tensor:
         targets = many_hot(labels)  # (n, L)

@@ -4,12 +4,11 @@ from gradsnap.coders.quantizers.additive import AdditiveQuantizer
 from gradsnap.coders.quantizers.composite import CompositeQuantizer
 from gradsnap.coders.quantizers.optimized import OptimizedProductQuantizer
 from gradsnap.coders.quantizers.product import ProductQuantizer
-from gradsnap.coders.quantizers.quantizer import Candidates, Quantizer, Tables
+from gradsnap.coders.quantizers.quantizer import Candidates, Quantizer
 from gradsnap.coders.quantizers.residual import (
     GeneralizedResidualQuantizer,
     ResidualQuantizer,
 )
-from gradsnap.coders.quantizers.storage import load_quantizer
 from gradsnap.coders.quantizers.supervised import SupervisedQuantizer
 
 QUANTIZERS: dict[str, type[Quantizer]] = {
@@ -33,6 +32,4 @@ __all__ = [
     "Quantizer",
     "ResidualQuantizer",
     "SupervisedQuantizer",
-    "Tables",
-    "load_quantizer",
 ]

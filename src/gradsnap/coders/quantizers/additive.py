@@ -1,6 +1,6 @@
 """Additive quantization: local search for codes, least squares for codebooks."""
 
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from gradsnap.coders.quantizers.local_search import Energy, local_search
 from gradsnap.coders.quantizers.quantizer import chunks
 from gradsnap.coders.quantizers.residual import GeneralizedResidualQuantizer, start_of
 from gradsnap.coders.quantizers.summed import (
+    BeamOptions,
     SummedQuantizer,
     beam_codes,
     pair_tables,
@@ -55,31 +56,15 @@ class AdditiveQuantizer(SummedQuantizer):
         num_codebooks: int,
         codebook_size: int,
         *,
-        decay: float = 0.99,
-        seed: int = 0,
-        beam_size: int = 5,
         iterations: int = 25,
         rounds: int = 16,
+        **beam: Unpack[BeamOptions],
     ) -> None:
-        super().__init__(
-            dim,
-            num_codebooks,
-            codebook_size,
-            decay=decay,
-            seed=seed,
-            beam_size=beam_size,
-        )
+        super().__init__(dim, num_codebooks, codebook_size, **beam)
         self.iterations = iterations
         self.rounds = rounds
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return super().config() | {
-            "iterations": self.iterations,
-            "rounds": self.rounds,
-        }
-
-    def _fit(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor) -> None:
         first = start_of(GeneralizedResidualQuantizer, self, x)._encode(x)
         codes = min(
             first, self._annealed(x, first), key=lambda found: self._solve(x, found)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.quantizers.quantizer import Candidates
+from gradsnap.coders.tables import sums_of_own
 from gradsnap.compiled import kernels, spread
 
 SHORT = 48
@@ -93,7 +94,7 @@ def folded_sums(tables: Tensor, k: int) -> Candidates:
             full = tables[failed].topk(longest, dim=2, largest=False)
             again = _fold_all(full.values, full.indices, k)
             found[0][failed], found[1][failed] = again
-    return Candidates(*_summed(tables, found[1]))
+    return Candidates(*_ascending(tables, found[1]))
 
 
 def _fold_all(values: Tensor, words: Tensor, k: int) -> Fold:
@@ -121,7 +122,7 @@ def _fold(left: Fold, right: Fold, k: int, last: bool) -> Fold:
     kept = min(k, sums.shape[1])
     best = sums.topk(kept, dim=1, largest=False, sorted=not last)
     codes = [
-        _taken(
+        _gather_codes(
             side[1], at.index_select(0, best.indices.flatten()).view_as(best.indices)
         )
         for side, at in ((left, i), (right, j))
@@ -129,7 +130,7 @@ def _fold(left: Fold, right: Fold, k: int, last: bool) -> Fold:
     return best.values, torch.cat(codes, dim=2)
 
 
-def _taken(codes: Tensor, places: Tensor) -> Tensor:
+def _gather_codes(codes: Tensor, places: Tensor) -> Tensor:
     """The codes (n, length, m) at places (n, k): (n, k, m)."""
     return codes.gather(1, places[..., None].expand(-1, -1, codes.shape[2]))
 
@@ -141,10 +142,8 @@ def _rank_pairs(left: int, right: int, k: int) -> tuple[Tensor, Tensor]:
     return i, j
 
 
-def _summed(tables: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums of the entries of codes (n, k, M), in the order of the codebooks."""
-    total = tables[:, 0].gather(1, codes[..., 0])
-    for m in range(1, tables.shape[1]):
-        total += tables[:, m].gather(1, codes[..., m])
+def _ascending(tables: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums of the entries of codes (n, k, M), ascending, and the codes."""
+    total = sums_of_own(tables, codes)
     order = total.argsort(dim=1, stable=True)  # rounding may have swapped neighbours
-    return total.gather(1, order), _taken(codes, order)
+    return total.gather(1, order), _gather_codes(codes, order)

@@ -1,16 +1,18 @@
 """Composite quantization: codewords overlap, but their cross term is constant."""
 
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
+from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.additive import code_counts, pair_counts
 from gradsnap.coders.quantizers.kmeans import accumulate, follow
 from gradsnap.coders.quantizers.local_search import Energy, local_search
 from gradsnap.coders.quantizers.product import ProductQuantizer, check_blocks
-from gradsnap.coders.quantizers.quantizer import Quantizer, Reduce, chunks
+from gradsnap.coders.quantizers.quantizer import chunks
 from gradsnap.coders.quantizers.summed import (
+    BeamOptions,
     SummedQuantizer,
     codeword_offsets,
     pair_tables,
@@ -70,6 +72,7 @@ class CompositeQuantizer(SummedQuantizer):
         iterations: of codes and codebooks in ``fit``.
         strength: of the penalty, for vectors of unit variance.
         rounds: of local search in ``encode``.
+        beam_size: partial codes kept where the search starts.
     """
 
     constant: Tensor
@@ -81,13 +84,12 @@ class CompositeQuantizer(SummedQuantizer):
         num_codebooks: int,
         codebook_size: int,
         *,
-        decay: float = 0.99,
-        seed: int = 0,
         iterations: int = 20,
         strength: float = 10.0,
         rounds: int = 4,
+        **beam: Unpack[BeamOptions],
     ) -> None:
-        super().__init__(dim, num_codebooks, codebook_size, decay=decay, seed=seed)
+        super().__init__(dim, num_codebooks, codebook_size, **beam)
         check_blocks(dim, num_codebooks)
         self.iterations = iterations
         self.strength = strength
@@ -95,20 +97,12 @@ class CompositeQuantizer(SummedQuantizer):
         self.register_buffer("constant", torch.zeros(()))
         self.register_buffer("penalty", torch.zeros(()))
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return Quantizer.config(self) | {  # the width of its beam is fixed
-            "iterations": self.iterations,
-            "strength": self.strength,
-            "rounds": self.rounds,
-        }
-
     def slack(self, codes: Tensor) -> Tensor:
         """How far the cross terms of codes (n, M) are from the constant, (n,)."""
         codes = self._ready_codes(codes)
         return super()._cross_terms(codes) - self.constant
 
-    def _fit(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor) -> None:
         variance = total_variance(len(x), x.sum(dim=0), x.square().sum())
         self._fit_scaled(x / variance.sqrt())
         self.codebooks.mul_(variance.sqrt())
@@ -120,7 +114,7 @@ class CompositeQuantizer(SummedQuantizer):
         product = ProductQuantizer(
             self.dim, self.num_codebooks, self.codebook_size, seed=self.seed
         ).to(x)
-        product._fit(x)
+        product._learn(x)
         codes = product._encode(x)
         self.codebooks.copy_(spread_blocks(product))
         self.penalty.fill_(self.strength)

@@ -1,13 +1,15 @@
 """Optimized product quantization: a rotation, then a product quantizer."""
 
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
+from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.kmeans import kmeans
 from gradsnap.coders.quantizers.product import ProductQuantizer
-from gradsnap.coders.quantizers.quantizer import Candidates, Quantizer, Reduce, Tables
+from gradsnap.coders.quantizers.quantizer import Candidates, Common, Quantizer
+from gradsnap.coders.tables import Tables
 from gradsnap.progress import track
 
 TRIAL_STEPS = 5
@@ -36,6 +38,11 @@ class OptimizedProductQuantizer(Quantizer):
         rotate_every: updates between two changes of the rotation.
     """
 
+    statistics = frozenset(
+        {"fitted", "moments", "updates"}
+        | {f"inner.{name}" for name in ProductQuantizer.statistics}
+    )
+
     rotation: Tensor
     moments: Tensor
     updates: Tensor
@@ -46,17 +53,14 @@ class OptimizedProductQuantizer(Quantizer):
         num_codebooks: int,
         codebook_size: int,
         *,
-        decay: float = 0.99,
-        seed: int = 0,
         iterations: int = 50,
         rotate_every: int = 50,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(dim, num_codebooks, codebook_size, decay=decay, seed=seed)
+        super().__init__(dim, num_codebooks, codebook_size, **common)
         self.iterations = iterations
         self.rotate_every = rotate_every
-        self.inner = ProductQuantizer(
-            dim, num_codebooks, codebook_size, decay=decay, seed=seed
-        )
+        self.inner = ProductQuantizer(dim, num_codebooks, codebook_size, **common)
         self.register_buffer("rotation", torch.eye(dim))
         self.register_buffer("moments", torch.zeros(dim, dim))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
@@ -71,12 +75,7 @@ class OptimizedProductQuantizer(Quantizer):
         """Decayed weights of the codewords, (num_codebooks, codebook_size)."""
         return self.inner.counts
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        own = {"iterations": self.iterations, "rotate_every": self.rotate_every}
-        return super().config() | own
-
-    def _fit(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor) -> None:
         starts = (
             torch.eye(self.dim, dtype=x.dtype, device=x.device),
             balanced_directions(x, self.num_codebooks),

@@ -1,18 +1,21 @@
 """Product quantization: one codebook for each block of dimensions."""
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.candidates import smallest_sums
 from gradsnap.coders.quantizers.kmeans import accumulate, assign, follow, kmeans
 from gradsnap.coders.quantizers.quantizer import (
     Candidates,
+    Common,
     Quantizer,
-    Reduce,
-    Tables,
     chunks,
 )
+from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
 
@@ -39,15 +42,9 @@ class ProductQuantizer(Quantizer):
     """
 
     def __init__(
-        self,
-        dim: int,
-        num_codebooks: int,
-        codebook_size: int,
-        *,
-        decay: float = 0.99,
-        seed: int = 0,
+        self, dim: int, num_codebooks: int, codebook_size: int, **common: Unpack[Common]
     ) -> None:
-        super().__init__(dim, num_codebooks, codebook_size, decay=decay, seed=seed)
+        super().__init__(dim, num_codebooks, codebook_size, **common)
         check_blocks(dim, num_codebooks)
         self.width = -(-dim // num_codebooks)
         shape = (num_codebooks, codebook_size, self.width)
@@ -62,7 +59,7 @@ class ProductQuantizer(Quantizer):
             return torch.stack(wide)
         return x.view(len(x), self.num_codebooks, self.width).transpose(0, 1)
 
-    def _fit(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor) -> None:
         self._cluster(x, start=None)
 
     def refine(self, x: Tensor) -> None:

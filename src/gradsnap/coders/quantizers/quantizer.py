@@ -1,21 +1,16 @@
 """What all quantizers share: a vector is the sum of one codeword per codebook."""
 
 import logging
-import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self, TypedDict
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gradsnap.coders.quantizers.checks import (
-    check_count,
-    check_sizes,
-    checked_codes,
-    checked_rows,
-)
-from gradsnap.errors import InputError, NotFittedError
+from gradsnap.coders.checks import check_count, check_sizes
+from gradsnap.coders.coder import Coder, Reduce, full_precision
+from gradsnap.coders.tables import Tables
+from gradsnap.errors import InputError
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +21,7 @@ FIT_ROWS = 65_536
 ROWS_PER_CODEWORD = 256
 """``fit`` learns from so many rows, or so many a codeword if that is more."""
 
-Reduce = Callable[[Tensor], object]
-"""Sums a tensor over processes in place, as ``torch.distributed.all_reduce`` does."""
+MOST_BITS_A_CODEBOOK = 8
 
 
 class Candidates(NamedTuple):
@@ -39,20 +33,18 @@ class Candidates(NamedTuple):
     """Their codes, (n, k, num_codebooks)."""
 
 
-class Tables(NamedTuple):
-    """What asymmetric distance computation (ADC) adds up for each query."""
+class Common(TypedDict, total=False):
+    """Options that every quantizer has."""
 
-    entries: Tensor
-    """One number per codeword, (q, num_codebooks, codebook_size)."""
-    offsets: Tensor
-    """One number per query, (q,), so that the sum is a squared distance."""
+    decay: float
+    seed: int
 
 
-class Quantizer(nn.Module, ABC):
-    """Maps vectors to codes of ``num_codebooks`` integers, and codes to vectors.
+class Quantizer(Coder):
+    """A coder whose codes stand for vectors: the sum of one codeword per codebook.
 
-    The base owns checks, distances, error and saving; a child owns how codes and
-    codebooks are found. Nothing here draws from the global random generator.
+    A child owns how codes and codebooks are found; everything else is here and in the
+    contract.
 
     Args:
         dim: length of a vector.
@@ -63,9 +55,11 @@ class Quantizer(nn.Module, ABC):
         seed: of everything random in ``fit``.
     """
 
+    follows = True
+    statistics = frozenset({"fitted", "counts"})
+
     codebooks: Tensor
     counts: Tensor
-    fitted: Tensor
 
     def __init__(
         self,
@@ -76,24 +70,35 @@ class Quantizer(nn.Module, ABC):
         decay: float = 0.99,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        check_sizes(dim, num_codebooks, codebook_size, decay)
-        self.dim = dim
+        super().__init__(dim, seed=seed)
+        check_sizes(num_codebooks, codebook_size, decay)
         self.num_codebooks = num_codebooks
         self.codebook_size = codebook_size
         self.decay = decay
-        self.seed = seed
-        self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))
+
+    @classmethod
+    def of_bits(
+        cls, dim: int, bits: int, codebook_size: int | None = None, **options: Any
+    ) -> Self:
+        """A quantizer of so many bits; of as few codebooks as bits allow.
+
+        Raises:
+            InputError: the bits cannot be divided among such codebooks.
+        """
+        size = codebook_size or size_of_codebooks(bits)
+        each = size.bit_length() - 1
+        if size != 2**each or bits < 1 or bits % max(each, 1):
+            raise InputError(
+                f"{bits} bits cannot be made of codebooks of {size} codewords: bits "
+                f"must be a multiple of {each}, and {size} a power of two"
+            )
+        return cls(dim, bits // each, size, **options)
 
     # --- what a child writes ------------------------------------------------
 
     @abstractmethod
-    def _fit(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor) -> None:
         """Finds the codebooks from x (n, dim) and fills the buffers in place."""
-
-    @abstractmethod
-    def _encode(self, x: Tensor) -> Tensor:
-        """Codes (n, num_codebooks), int64, of x (n, dim)."""
 
     @abstractmethod
     def _decode(self, codes: Tensor) -> Tensor:
@@ -108,20 +113,12 @@ class Quantizer(nn.Module, ABC):
         """The k nearest codewords of x (n, dim); codes int64."""
 
     @abstractmethod
-    def _tables(self, queries: Tensor) -> Tables:
-        """Look-up tables of checked queries (q, dim)."""
-
-    @abstractmethod
     def _inner_products(self, x: Tensor) -> Tensor:
         """Inner product of x (n, dim) with each codeword, (n, M, K)."""
 
     @abstractmethod
     def _mix(self, weights: Tensor) -> Tensor:
         """Weighted sums of all codewords, (n, dim), for weights (n, M, K)."""
-
-    def _cross_terms(self, codes: Tensor) -> Tensor:
-        """What the tables leave out of the squared distance, (n,); zero here."""
-        return torch.zeros(len(codes), dtype=self.dtype, device=codes.device)
 
     # --- the verbs ----------------------------------------------------------
 
@@ -131,46 +128,15 @@ class Quantizer(nn.Module, ABC):
         return self.num_codebooks * (self.codebook_size.bit_length() - 1)
 
     @property
-    def code_dtype(self) -> torch.dtype:
-        """uint8 up to 256 codewords a codebook, int32 above."""
-        return torch.uint8 if self.codebook_size <= 256 else torch.int32
-
-    @property
     def dtype(self) -> torch.dtype:
         """The floating type the codebooks are kept in."""
         return self.codebooks.dtype
 
     @torch.no_grad()
-    def fit(self, x: Tensor) -> Self:
-        """Learns the codebooks from x (n, dim), forgetting any earlier ones.
-
-        Of more rows than codebooks can use (65,536, or 256 a codeword) a seeded sample
-        is taken.
-        """
-        x = checked_rows(x, self.dim, self.dtype)
-        if len(x) == 0:
-            raise InputError("fit needs at least one row; got none")
-        if len(x) < self.codebook_size:
-            logger.warning(
-                "%d rows for %d codewords: some repeat", len(x), self.codebook_size
-            )
-        with _full_precision(x):
-            self._fit(self._sample(x))
-        self.fitted.fill_(True)
-        return self
-
-    @torch.no_grad()
-    def encode(self, x: Tensor) -> Tensor:
-        """Codes of x (n, dim): (n, num_codebooks) of ``code_dtype``."""
-        x = self._ready(x)
-        with _full_precision(x):
-            return self._encode(x).to(self.code_dtype)
-
-    @torch.no_grad()
     def decode(self, codes: Tensor) -> Tensor:
         """Reconstructions (n, dim) of codes (n, num_codebooks), any integer type."""
         codes = self._ready_codes(codes)
-        with _full_precision(codes):
+        with full_precision(codes):
             return self._decode(codes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -188,7 +154,7 @@ class Quantizer(nn.Module, ABC):
                 processes then stay equal, bit for bit.
         """
         x = self._ready(x)
-        with _full_precision(x):
+        with full_precision(x):
             self._update(x, reduce or _alone)
         return self
 
@@ -197,44 +163,16 @@ class Quantizer(nn.Module, ABC):
         """The k nearest codewords of each row of x (n, dim), nearest first."""
         x = self._ready(x)
         check_count(k, self.codebook_size**self.num_codebooks)
-        with _full_precision(x):
+        with full_precision(x):
             found = self._candidates(x, k)
         return Candidates(found.distances, found.codes.to(self.code_dtype))
-
-    @torch.no_grad()
-    def tables(self, queries: Tensor) -> Tables:
-        """What ADC adds up: a distance is the offset plus one entry per codebook.
-
-        For the additive family the sum still lacks ``cross_terms(codes)``, which
-        depends on the item alone and is stored beside its code.
-        """
-        queries = self._ready(queries)
-        with _full_precision(queries):
-            return self._tables(queries)
 
     @torch.no_grad()
     def inner_products(self, x: Tensor) -> Tensor:
         """Inner product of each row of x (n, dim) with each codeword, (n, M, K)."""
         x = self._ready(x)
-        with _full_precision(x):
+        with full_precision(x):
             return self._inner_products(x)
-
-    @torch.no_grad()
-    def cross_terms(self, codes: Tensor) -> Tensor:
-        """Twice the sum of inner products between the codewords of a code, (n,)."""
-        codes = self._ready_codes(codes)
-        with _full_precision(codes):
-            return self._cross_terms(codes)
-
-    @torch.no_grad()
-    def distances(self, queries: Tensor, codes: Tensor) -> Tensor:
-        """Squared distances (q, n) of queries (q, dim) to reconstructions of codes."""
-        entries, offsets = self.tables(queries)
-        codes = self._ready_codes(codes)
-        total = offsets[:, None] + self.cross_terms(codes)  # (q, n)
-        for m in range(self.num_codebooks):
-            total += entries[:, m][:, codes[:, m]]
-        return total.clamp_min_(0)
 
     @torch.no_grad()
     def error(self, x: Tensor) -> float:
@@ -244,54 +182,40 @@ class Quantizer(nn.Module, ABC):
             raise InputError("error needs at least one row; got none")
         return float((x - self(x)).double().square().sum() / len(x))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the quantizer to a safetensors file; see ``load_quantizer``."""
-        from gradsnap.coders.quantizers.storage import save_quantizer
+    def relative_error(self, x: Tensor) -> float:
+        """Quantization error of rows (n, dim) over their variance."""
+        variance = (x - x.mean(dim=0)).double().square().sum(dim=1).mean()
+        return self.error(x) / max(float(variance), 1e-30)
 
-        save_quantizer(self, path)
+    # --- the parts ----------------------------------------------------------
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return {
-            "dim": self.dim,
-            "num_codebooks": self.num_codebooks,
-            "codebook_size": self.codebook_size,
-            "decay": self.decay,
-            "seed": self.seed,
-        }
+    def _fit(self, x: Tensor, labels: Tensor) -> None:
+        if len(x) < self.codebook_size:
+            logger.warning(
+                "%d rows for %d codewords: some repeat", len(x), self.codebook_size
+            )
+        self._learn(self._sample(x))
 
-    def extra_repr(self) -> str:
-        """Shown in ``print(quantizer)``."""
-        values = ", ".join(f"{name}={value}" for name, value in self.config().items())
-        return f"{values}, bits={self.bits}"
-
-    # --- checks -------------------------------------------------------------
-
-    def _generator(self) -> torch.Generator:
-        """A fresh generator on the CPU, so that every device draws the same."""
-        return torch.Generator().manual_seed(self.seed)
+    def _code_tables(self, codes: Tensor) -> Tables:
+        return self._tables(self._decode(codes))
 
     def _sample(self, x: Tensor) -> Tensor:
+        """A seeded sample of as many rows as codebooks can use."""
         most = max(FIT_ROWS, ROWS_PER_CODEWORD * self.codebook_size)
         if len(x) <= most:
             return x
-        drawn = torch.randperm(len(x), generator=self._generator())[:most]
-        return x[drawn.to(x.device)]
+        chosen = torch.randperm(len(x), generator=self._generator())[:most]
+        return x[chosen.to(x.device)]
 
-    def _require_fitted(self) -> None:
-        if not self.fitted:
-            raise NotFittedError(
-                f"this {type(self).__name__} has no codebooks yet: "
-                "call fit(embeddings), or load one that was saved"
-            )
 
-    def _ready(self, x: Tensor) -> Tensor:
-        self._require_fitted()
-        return checked_rows(x, self.dim, self.dtype)
+def size_of_codebooks(bits: int) -> int:
+    """Codewords a codebook: as many as divide the bits evenly, at most 256.
 
-    def _ready_codes(self, codes: Tensor) -> Tensor:
-        self._require_fitted()
-        return checked_codes(codes, self.num_codebooks, self.codebook_size)
+    >>> [size_of_codebooks(bits) for bits in (12, 20, 24, 32)]
+    [64, 32, 256, 256]
+    """
+    each = range(MOST_BITS_A_CODEBOOK, 0, -1)
+    return 1 << next(one for one in each if bits % one == 0)
 
 
 def chunks(x: Tensor, entries_per_row: int) -> tuple[Tensor, ...]:
@@ -302,8 +226,3 @@ def chunks(x: Tensor, entries_per_row: int) -> tuple[Tensor, ...]:
 
 def _alone(_: Tensor) -> None:
     """The reduction of a single process: nothing to add."""
-
-
-def _full_precision(x: Tensor) -> torch.autocast:
-    """Codes must not depend on the autocast the caller happens to be in."""
-    return torch.autocast(x.device.type, enabled=False)

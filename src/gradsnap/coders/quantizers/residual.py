@@ -1,12 +1,13 @@
 """Residual quantization, stage after stage, and its generalized refinement."""
 
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 from torch import Tensor
 
+from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.kmeans import assign, kmeans, progressive_kmeans
-from gradsnap.coders.quantizers.quantizer import Reduce
 from gradsnap.coders.quantizers.summed import (
+    BeamOptions,
     SummedQuantizer,
     beam_codes,
     left_by_others,
@@ -32,7 +33,7 @@ class ResidualQuantizer(SummedQuantizer):
         beam_size: partial codes kept while a code is searched.
     """
 
-    def _fit(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor) -> None:
         generator = self._generator()
         self.codebooks.zero_()
         residual = x
@@ -75,26 +76,13 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
         num_codebooks: int,
         codebook_size: int,
         *,
-        decay: float = 0.99,
-        seed: int = 0,
-        beam_size: int = 5,
         iterations: int = 10,
+        **beam: Unpack[BeamOptions],
     ) -> None:
-        super().__init__(
-            dim,
-            num_codebooks,
-            codebook_size,
-            decay=decay,
-            seed=seed,
-            beam_size=beam_size,
-        )
+        super().__init__(dim, num_codebooks, codebook_size, **beam)
         self.iterations = iterations
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return super().config() | {"iterations": self.iterations}
-
-    def _fit(self, x: Tensor) -> None:
+    def _learn(self, x: Tensor) -> None:
         first = start_of(ResidualQuantizer, self, x)
         self.codebooks.copy_(first.codebooks)
         codes = self._encode(x)
@@ -129,7 +117,7 @@ def start_of(kind: type[Start], quantizer: SummedQuantizer, x: Tensor) -> Start:
         seed=quantizer.seed,
         beam_size=quantizer.beam_size,
     ).to(x)
-    start._fit(x)
+    start._learn(x)
     return start
 
 

@@ -8,24 +8,31 @@ has a unary part, one table entry per codebook, and a pairwise part, the cross t
 which depends on the code alone.
 """
 
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.kmeans import accumulate, follow
 from gradsnap.coders.quantizers.quantizer import (
     Candidates,
+    Common,
     Quantizer,
-    Reduce,
-    Tables,
     chunks,
 )
+from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
 MOST_CODEWORDS = 16_384
 """Pairs of codewords are tabulated: this many codewords take 1 GiB."""
+
+
+class BeamOptions(Common, total=False):
+    """Options of quantizers that search codes by a beam."""
+
+    beam_size: int
 
 
 class SummedQuantizer(Quantizer):
@@ -49,11 +56,10 @@ class SummedQuantizer(Quantizer):
         num_codebooks: int,
         codebook_size: int,
         *,
-        decay: float = 0.99,
-        seed: int = 0,
         beam_size: int = 5,
+        **common: Unpack[Common],
     ) -> None:
-        super().__init__(dim, num_codebooks, codebook_size, decay=decay, seed=seed)
+        super().__init__(dim, num_codebooks, codebook_size, **common)
         if num_codebooks * codebook_size > MOST_CODEWORDS:
             raise InputError(
                 f"num_codebooks * codebook_size must be at most {MOST_CODEWORDS} for "
@@ -67,10 +73,6 @@ class SummedQuantizer(Quantizer):
             "codebooks", torch.zeros(num_codebooks, codebook_size, dim)
         )
         self.register_buffer("counts", torch.zeros(num_codebooks, codebook_size))
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return super().config() | {"beam_size": self.beam_size}
 
     def _encode(self, x: Tensor) -> Tensor:
         return beam_codes(x, self.codebooks, self.beam_size)[1][:, 0]

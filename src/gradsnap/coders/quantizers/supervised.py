@@ -3,12 +3,12 @@
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gradsnap.coders.quantizers.checks import checked_rows
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.composite import CompositeQuantizer
-from gradsnap.errors import InputError, NotFittedError
-from gradsnap.losses.labels import check_labels
+from gradsnap.coders.tables import Tables
+from gradsnap.errors import InputError
 
 FIRST_SHARE = 0.3
 """Length of all that tells no label, relative to what does, at the start."""
@@ -17,7 +17,7 @@ TARGET_ITERATIONS = 3
 """Of codes and codebooks while the map is still moving."""
 
 
-class SupervisedQuantizer(nn.Module):
+class SupervisedQuantizer(Coder):
     """SQ (Wang et al. 2016): vectors are mapped, then quantized by composite codes.
 
     Minimizes ‖Y − X̂ W‖² + λ‖W‖² + γ‖X P − X̂‖² over a classifier W, the map P and
@@ -26,8 +26,8 @@ class SupervisedQuantizer(nn.Module):
     composite quantizer serves; W and P are ridge regressions. At the end the codebooks
     are learned once more, on the mapped rows themselves.
 
-    Not in ``QUANTIZERS``: its ``fit`` needs labels, and its codes stand for mapped
-    vectors. ``quantizer`` is the composite quantizer of ``project(x)``.
+    A coder and not a quantizer: its codes stand for mapped vectors, and no gradient
+    can be snapped to them. ``quantizer`` is the composite quantizer of ``project(x)``.
 
     Args:
         dim: length of a vector.
@@ -41,9 +41,12 @@ class SupervisedQuantizer(nn.Module):
         ridge: of both regressions, relative to the mean square of their input.
     """
 
+    supervised = True
+    statistics = frozenset({"fitted", "quantizer.fitted", "quantizer.counts"})
+    _fewest_rows = 2
+
     mean: Tensor
     projection: Tensor
-    fitted: Tensor
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class SupervisedQuantizer(nn.Module):
         coupling: float = 1.0,
         ridge: float = 1e-2,
     ) -> None:
-        super().__init__()
+        super().__init__(dim, seed=seed)
         if not 1 <= projected_dim <= dim:
             raise InputError(f"projected_dim must be 1 to {dim}, got {projected_dim}")
         if iterations < 1 or coupling <= 0 or ridge <= 0:
@@ -65,40 +68,35 @@ class SupervisedQuantizer(nn.Module):
                 f"expected at least one iteration, and coupling and ridge above 0; got "
                 f"{iterations}, {coupling} and {ridge}"
             )
-        self.dim, self.seed, self.iterations = dim, seed, iterations
+        self.num_codebooks, self.codebook_size = num_codebooks, codebook_size
+        self.projected_dim, self.iterations = projected_dim, iterations
         self.coupling, self.ridge = coupling, ridge
         self.quantizer = CompositeQuantizer(
             projected_dim, num_codebooks, codebook_size, seed=seed
         )
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("projection", torch.zeros(dim, projected_dim))
-        self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))
+
+    @classmethod
+    def of_bits(
+        cls, dim: int, bits: int, codebook_size: int | None = None, **options: Any
+    ) -> Self:
+        """A coder of so many bits; vectors shorter than the map are mapped to dim."""
+        inner = CompositeQuantizer.of_bits(dim, bits, codebook_size)
+        options.setdefault("projected_dim", min(dim, max(32, inner.num_codebooks)))
+        return cls(dim, inner.num_codebooks, inner.codebook_size, **options)
 
     @property
     def bits(self) -> int:
         """Length of a code in bits."""
         return self.quantizer.bits
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-        return {
-            "dim": self.dim,
-            "num_codebooks": self.quantizer.num_codebooks,
-            "codebook_size": self.quantizer.codebook_size,
-            "projected_dim": self.quantizer.dim,
-            "seed": self.seed,
-            "iterations": self.iterations,
-            "coupling": self.coupling,
-            "ridge": self.ridge,
-        }
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating type of the map."""
+        return self.projection.dtype
 
-    @torch.no_grad()
-    def fit(self, x: Tensor, labels: Tensor) -> Self:
-        """Learns map and codebooks from x (n, dim) with labels (n,) or (n, L)."""
-        x = checked_rows(x, self.dim, torch.float32)
-        check_labels(labels, len(x), "rows")
-        if len(x) < 2:
-            raise InputError(f"fit needs at least two rows; got {len(x)}")
+    def _fit(self, x: Tensor, labels: Tensor) -> None:
         self.mean.copy_(x.mean(dim=0))
         centred, targets = x - self.mean, _centred_targets(labels)
         projection = self._first_projection(centred, targets)
@@ -108,8 +106,6 @@ class SupervisedQuantizer(nn.Module):
             projection = _regressed(centred, words, self.ridge)
         self.projection.copy_(projection)
         self.quantizer.fit(centred @ projection)
-        self.fitted.fill_(True)
-        return self
 
     def _first_projection(self, centred: Tensor, targets: Tensor) -> Tensor:
         """Scores of a linear classifier, then principal directions of little weight."""
@@ -141,24 +137,22 @@ class SupervisedQuantizer(nn.Module):
     @torch.no_grad()
     def project(self, x: Tensor) -> Tensor:
         """Mapped rows (n, projected_dim) of x (n, dim)."""
-        if not self.fitted:
-            raise NotFittedError(
-                "this SupervisedQuantizer has no map yet: call fit(embeddings, labels)"
-            )
-        x = checked_rows(x, self.dim, torch.float32)
+        return self._project(self._ready(x))
+
+    def _project(self, x: Tensor) -> Tensor:
         return (x - self.mean) @ self.projection
 
-    def encode(self, x: Tensor) -> Tensor:
-        """Codes of x (n, dim): (n, num_codebooks)."""
-        return self.quantizer.encode(self.project(x))
+    def _encode(self, x: Tensor) -> Tensor:
+        return self.quantizer._encode(self._project(x))
 
-    def decode(self, codes: Tensor) -> Tensor:
-        """Reconstructions of mapped rows, (n, projected_dim)."""
-        return self.quantizer.decode(codes)
+    def _tables(self, queries: Tensor) -> Tables:
+        return self.quantizer._tables(self._project(queries))
 
-    def distances(self, queries: Tensor, codes: Tensor) -> Tensor:
-        """Squared distances (q, n) of mapped queries (q, dim) to reconstructions."""
-        return self.quantizer.distances(self.project(queries), codes)
+    def _code_tables(self, codes: Tensor) -> Tables:
+        return self.quantizer._code_tables(codes)
+
+    def _cross_terms(self, codes: Tensor) -> Tensor:
+        return self.quantizer._cross_terms(codes)
 
 
 def _size(rows: Tensor) -> float:

@@ -1,9 +1,10 @@
-"""Hamming distances of packed hashes: how many bits differ."""
+"""Hamming distances of packed hashes: how many bits differ, or what they weigh."""
 
 import torch
 from torch import Tensor
 
-from gradsnap.coders.hashers.packing import check_hashes, unpacked_bits
+from gradsnap.coders.packing import check_hashes, unpacked_bits
+from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
 ITEM_BLOCK = 1 << 16
@@ -30,6 +31,28 @@ def hamming_distances(queries: Tensor, hashes: Tensor) -> Tensor:
         part = _signs(hashes[start : start + ITEM_BLOCK], bits)
         torch.mm(signs, part.T, out=found[:, start : start + ITEM_BLOCK])
     return found.neg_().add_(bits).mul_(0.5)
+
+
+def bit_tables(hashes: Tensor, weights: Tensor) -> Tables:
+    """Tables whose sums are (weighted) Hamming distances to packed hashes.
+
+    Each byte is a codebook of 256 words; the entry of a word is the weight of the bits
+    in which it differs from the query's byte.
+
+    Args:
+        hashes: of the queries, uint8 (q, bytes).
+        weights: of the bits, (bits,); what is missing to whole bytes weighs nothing.
+    """
+    check_hashes(hashes)
+    padding = 8 * hashes.shape[1] - len(weights)
+    own = torch.nn.functional.pad(weights.float(), (0, padding)).view(-1, 8)
+    words = torch.arange(256, dtype=torch.uint8, device=hashes.device)[:, None]
+    every = unpacked_bits(words, 8).float().T  # (8, 256)
+    bits = unpacked_bits(hashes, 8 * hashes.shape[1]).float()
+    bits = bits.view(len(hashes), -1, 8)  # (q, M, 8)
+    ones = (bits * own).sum(dim=2, keepdim=True)  # (q, M, 1)
+    entries = ones + (own * (1 - 2 * bits)) @ every  # (q, M, 256)
+    return Tables(entries, entries.new_zeros(len(hashes)))
 
 
 def check_alike(queries: Tensor, hashes: Tensor) -> None:

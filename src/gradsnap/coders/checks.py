@@ -1,4 +1,4 @@
-"""What a quantizer refuses, in sentences with the bad value and the good choices."""
+"""What a coder refuses, in sentences with the bad value and the good choices."""
 
 import torch
 from torch import Tensor
@@ -6,10 +6,8 @@ from torch import Tensor
 from gradsnap.errors import InputError
 
 
-def check_sizes(dim: int, num_codebooks: int, codebook_size: int, decay: float) -> None:
+def check_sizes(num_codebooks: int, codebook_size: int, decay: float) -> None:
     """Refuses sizes no quantizer can have."""
-    if dim < 1:
-        raise InputError(f"dim must be at least 1, got {dim}")
     if num_codebooks < 1:
         raise InputError(f"num_codebooks must be at least 1, got {num_codebooks}")
     power_of_two = codebook_size > 0 and codebook_size & (codebook_size - 1) == 0

@@ -1,0 +1,33 @@
+"""Look-up tables of queries, and the one sum over them that is a distance."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Tables(NamedTuple):
+    """What asymmetric distance computation (ADC) adds up for each query."""
+
+    entries: Tensor
+    """One number per codeword, (q, num_codebooks, codebook_size)."""
+    offsets: Tensor
+    """One number per query, (q,), so that the sum is a distance."""
+
+
+def sums_of_all(entries: Tensor, codes: Tensor) -> Tensor:
+    """Sums (q, n) of the entries (q, M, K) of every code (n, M), for every query.
+
+    In the order of the codebooks, as the compiled scans add: both agree to the bit.
+    """
+    total = entries[:, 0].index_select(1, codes[:, 0])
+    for m in range(1, codes.shape[1]):
+        total += entries[:, m].index_select(1, codes[:, m])
+    return total
+
+
+def sums_of_own(entries: Tensor, codes: Tensor) -> Tensor:
+    """Sums (q, r) of the entries (q, M, K) of each query's own codes (q, r, M)."""
+    total = entries[:, 0].gather(1, codes[..., 0])
+    for m in range(1, codes.shape[2]):
+        total = total + entries[:, m].gather(1, codes[..., m])
+    return total
