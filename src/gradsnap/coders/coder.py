@@ -190,7 +190,7 @@ class Coder(nn.Module, ABC):
         return total.clamp_min_(0)
 
     def relative_error(self, x: Tensor) -> float | None:
-        """Error over the variance of x (n, dim); None where codes stand for no vector."""
+        """Error over the variance of x; None where codes stand for no vector."""
         return None
 
     # --- what it is ---------------------------------------------------------

@@ -1,1 +1,77 @@
-"""Layers between embeddings and loss: gradient snapping, and its rivals."""
+"""Layers between embeddings and loss: gradient snapping, its rules, its rivals."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from gradsnap.coders.coder import Coder
+from gradsnap.coders.quantizers import Quantizer
+from gradsnap.errors import InputError
+from gradsnap.layers.rivals import SoftAssignment, StraightThrough
+from gradsnap.layers.rules import OutputRegularization, PrintedRule, SnappingRule
+from gradsnap.layers.snapping import GradientSnapping
+from gradsnap.registry import build, options_of
+
+
+def _plain() -> nn.Module:
+    """The gradient as it is."""
+    return nn.Identity()
+
+
+def _snapping(
+    quantizer: Quantizer, strength: float = 0.3, neighbors: int = 150
+) -> nn.Module:
+    return GradientSnapping(quantizer, neighbors, SnappingRule(strength))
+
+
+def _printed(
+    quantizer: Quantizer, strength: float = 0.036, neighbors: int = 150
+) -> nn.Module:
+    return GradientSnapping(quantizer, neighbors, PrintedRule(strength))
+
+
+def _output_regularization(quantizer: Quantizer, strength: float = 0.1) -> nn.Module:
+    return GradientSnapping(quantizer, 1, OutputRegularization(strength))
+
+
+LAYERS: dict[str, Callable[..., nn.Module]] = {
+    "plain": _plain,
+    "snapping": _snapping,
+    "printed": _printed,
+    "output-regularization": _output_regularization,
+    "straight-through": StraightThrough,
+    "soft-assignment": SoftAssignment,
+}
+"""Every layer by its short name, with its own options and their defaults."""
+
+
+def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
+    """The layer of that name over a coder.
+
+    Args:
+        name: a key of ``LAYERS``.
+        coder: a quantizer, for all layers but ``plain``.
+        options: the layer's own, such as ``strength``.
+
+    Raises:
+        InputError: an unknown name or option, or a layer that needs a quantizer.
+    """
+    if "quantizer" in options_of(LAYERS.get(name, _plain)):
+        if not isinstance(coder, Quantizer):
+            raise InputError(
+                f"the layer {name!r} needs a quantizer, whose codewords it can turn "
+                f"to; a {type(coder).__name__} has none: choose layer.name=plain"
+            )
+    return build(LAYERS, name, "layer", {"quantizer": coder}, options)
+
+
+__all__ = [
+    "LAYERS",
+    "GradientSnapping",
+    "OutputRegularization",
+    "PrintedRule",
+    "SnappingRule",
+    "SoftAssignment",
+    "StraightThrough",
+    "build_layer",
+]

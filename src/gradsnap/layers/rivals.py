@@ -1,10 +1,4 @@
-"""What else makes embeddings quantizable: the rivals of snapping, one call each.
-
-Every entry of ``LAYERS`` builds a module from a quantizer; the module stands where
-``GradientSnapping`` stands, between the embeddings and the loss.
-"""
-
-from collections.abc import Callable
+"""Rivals of snapping that stand where it stands: between embeddings and loss."""
 
 import torch
 from torch import Tensor, nn
@@ -12,35 +6,6 @@ from torch import Tensor, nn
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.coders.tables import sums_of_own
 from gradsnap.errors import InputError
-from gradsnap.layers.rules import OutputRegularization, PrintedRule, SnappingRule
-from gradsnap.layers.snapping import GradientSnapping
-
-
-class QuantizationPenalty(nn.Module):
-    """λ·mean‖y − q(y)‖²: the loss term of DQN and its kin (E + λQ).
-
-    Args:
-        quantizer: fitted before the first call.
-        strength: λ.
-
-    Example:
-        >>> import gradsnap as gs
-        >>> x = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
-        >>> quantizer = gs.ProductQuantizer(8, num_codebooks=2, codebook_size=16)
-        >>> penalty = gs.QuantizationPenalty(quantizer.fit(x), strength=0.1)
-        >>> bool(penalty(x) > 0)
-        True
-    """
-
-    def __init__(self, quantizer: Quantizer, strength: float = 0.1) -> None:
-        super().__init__()
-        self.quantizer = quantizer
-        self.strength = strength
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """The scalar term of embeddings (n, dim); the codewords are constants."""
-        offset: Tensor = embeddings - self.quantizer(embeddings).to(embeddings.dtype)
-        return self.strength * offset.square().sum() / max(len(embeddings), 1)
 
 
 class StraightThrough(nn.Module):
@@ -95,44 +60,14 @@ class SoftAssignment(nn.Module):
             fixed = distances + 2 * products.detach()  # ‖y‖² + ‖c‖², as a constant
             scale = self.temperature * distances.mean(dim=1, keepdim=True)
             logits = (2 * products - fixed) / scale.clamp_min(1e-30)
-            soft = quantizer._mix(_weights(logits.softmax(dim=1), codes, quantizer))
+            soft = quantizer._mix(_by_codeword(logits.softmax(dim=1), codes, quantizer))
             hard = quantizer._decode(codes[:, 0])
             return (soft + (hard - soft).detach()).to(embeddings.dtype)
 
 
-def _weights(shares: Tensor, codes: Tensor, quantizer: Quantizer) -> Tensor:
+def _by_codeword(shares: Tensor, codes: Tensor, quantizer: Quantizer) -> Tensor:
     """Shares (n, T) of codes (n, T, M), gathered by codeword: (n, M, K)."""
     rows, _, num_codebooks = codes.shape
     weights = shares.new_zeros(rows, num_codebooks, quantizer.codebook_size)
     index = codes.transpose(1, 2)  # (n, M, T)
     return weights.scatter_add(2, index, shares[:, None].expand_as(index))
-
-
-Build = Callable[[Quantizer], nn.Module]
-
-
-def _plain(_: Quantizer) -> nn.Module:
-    return nn.Identity()
-
-
-def _snapping(quantizer: Quantizer) -> nn.Module:
-    return GradientSnapping(quantizer, rule=SnappingRule())
-
-
-def _printed(quantizer: Quantizer) -> nn.Module:
-    return GradientSnapping(quantizer, rule=PrintedRule())
-
-
-def _output_regularization(quantizer: Quantizer) -> nn.Module:
-    return GradientSnapping(quantizer, neighbors=1, rule=OutputRegularization())
-
-
-LAYERS: dict[str, Build] = {
-    "plain": _plain,
-    "snapping": _snapping,
-    "printed": _printed,
-    "output-regularization": _output_regularization,
-    "straight-through": StraightThrough,
-    "soft-assignment": SoftAssignment,
-}
-"""Every layer that can stand between embeddings and loss, with its defaults."""

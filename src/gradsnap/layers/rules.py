@@ -6,7 +6,7 @@ and output regularization can be compared in one run.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -27,7 +27,16 @@ class Choice(NamedTuple):
 
 
 class Rule(Protocol):
-    """How a gradient is snapped: which candidate, and what becomes of the gradient."""
+    """How a gradient is snapped: which candidate, and what becomes of the gradient.
+
+    Rules are frozen dataclasses, so that one can be replaced while a run goes on.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def strength(self) -> float:
+        """λ; what it weighs is the rule's own."""
 
     def choose(self, distances: Tensor, slopes: Tensor) -> Choice:
         """Chooses from squared distances (n, T), ascending, and ⟨g, y − c⟩ (n, T)."""
@@ -78,7 +87,7 @@ class SnappingRule:
         weights = self.falloff(distances, lengths.mean(dim=1, keepdim=True).square())
         scores = weights * slopes / positive(lengths)
         place = scores.argmax(dim=1)
-        return Choice(place, _taken(weights, place))
+        return Choice(place, _at(weights, place))
 
     def combine(
         self, gradient: Tensor, offset: Tensor, weight: Tensor
@@ -121,7 +130,7 @@ class PrintedRule:
         sigma = lengths.mean(dim=1, keepdim=True)
         weights = torch.exp(-distances.square() / positive(sigma))
         place = (-weights * slopes / positive(lengths)).argmax(dim=1)
-        return Choice(place, _taken(weights, place))
+        return Choice(place, _at(weights, place))
 
     def combine(
         self, gradient: Tensor, offset: Tensor, weight: Tensor
@@ -178,7 +187,7 @@ def positive(values: Tensor) -> Tensor:
     return values.clamp_min(torch.finfo(values.dtype).tiny)
 
 
-def _taken(values: Tensor, index: Tensor) -> Tensor:
+def _at(values: Tensor, index: Tensor) -> Tensor:
     return values.gather(1, index[:, None])[:, 0]
 
 

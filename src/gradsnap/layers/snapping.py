@@ -14,6 +14,7 @@ Nothing of size rows × T × dim is ever held: distances and ⟨g, c⟩ are sums
 entries, and only the one chosen codeword is decoded.
 """
 
+import dataclasses
 import itertools
 from typing import Any, Literal, NamedTuple
 from weakref import WeakValueDictionary
@@ -105,6 +106,15 @@ class GradientSnapping(nn.Module):
             )
         same: Tensor = _Snap.apply(embeddings, self._number)  # type: ignore[no-untyped-call]
         return same
+
+    @property
+    def strength(self) -> float:
+        """λ of the rule; set it while training, as a schedule does."""
+        return self.rule.strength
+
+    @strength.setter
+    def strength(self, value: float) -> None:
+        self.rule = dataclasses.replace(self.rule, strength=value)
 
     def extra_repr(self) -> str:
         """Shown in ``print(layer)``."""
