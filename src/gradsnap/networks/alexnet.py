@@ -106,10 +106,10 @@ def alexnet(
     dim: int = 192,
     head: tuple[int, ...] = (4096, 4096),
     side: int = 224,
-    weights: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
 ) -> AlexNet:
     """An ``AlexNet``, with the weights of a file or URL if one is named."""
-    network = AlexNet(dim, tuple(head), side)
+    network = AlexNet(dim, head, side)
     if weights is not None:
         network.load_torchvision_weights(weights)
     return network

@@ -1,7 +1,10 @@
 """What every network here is: blocks that make a trunk, and the embedding layer."""
 
+import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
+import torch
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError
@@ -50,6 +53,14 @@ class Network(nn.Module, ABC):
             for part in self.children():
                 part.train(mode and part is self.feat)
         return self
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Fresh weights depend on the seed alone; the global random state stays."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # of the CPU alone
+        yield
 
 
 def embedding_layer(trunk_dim: int, dim: int) -> nn.Linear:

@@ -1,55 +1,66 @@
 """Networks that live elsewhere: an import path, or a name of timm or torchvision."""
 
 import importlib
+import re
+from collections.abc import Sequence
 from types import ModuleType
 
 from torch import nn
 
 from gradsnap.errors import InputError
+from gradsnap.networks.base import seeded
 from gradsnap.networks.embedder import Embedder
 from gradsnap.networks.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocess
+from gradsnap.registry import as_tuple, options_of
 
 LIBRARIES = ("timm", "torchvision")
 
 
-def from_import_path(
+def import_network(
     path: str,
+    /,
+    seed: int = 0,
+    *,
     dim: int = 192,
     side: int = 224,
-    mean: tuple[float, ...] = IMAGENET_MEAN,
-    std: tuple[float, ...] = IMAGENET_STD,
+    mean: Sequence[float] = IMAGENET_MEAN,
+    std: Sequence[float] = IMAGENET_STD,
     **options: object,
 ) -> Embedder:
     """What ``package.module:function`` returns, as a network.
 
+    This imports the module and calls the function: give it only paths that the user
+    named, never one that was read from a file.
+
     Args:
-        path: a function or class that gives a module of vectors (n, anything).
+        path: of a function or class that gives a module of vectors (n, anything).
+        seed: of the fresh weights; the global random state is left as it was.
         dim: length of the embedding.
         side: pixels of a side of its images.
         mean: of each channel of its images; as many as they have channels.
         std: of each channel.
-        options: passed on to the function.
+        options: passed on to the function, lists as tuples.
     """
     module_name, _, function_name = path.partition(":")
-    module = _imported(module_name, path)
-    function = getattr(module, function_name, None)
+    function = getattr(_import(module_name, path), function_name, None)
     if not callable(function):
         raise InputError(
             f"cannot build the network {path!r}: {module_name} has no function "
             f"{function_name!r}"
         )
-    try:
-        built = function(**options)
-    except TypeError as error:
-        raise InputError(f"cannot build the network {path!r}: {error}") from error
-    if not isinstance(built, nn.Module):
-        raise InputError(
-            f"{path!r} must return an nn.Module, got {type(built).__name__}"
-        )
-    return Embedder(built, dim, Preprocess(tuple(mean), tuple(std), side))
+    with seeded(seed):
+        try:
+            built = function(**{key: as_tuple(one) for key, one in options.items()})
+        except TypeError as error:
+            raise InputError(f"cannot build the network {path!r}: {error}") from error
+        if not isinstance(built, nn.Module):
+            raise InputError(
+                f"{path!r} must return an nn.Module, got {type(built).__name__}"
+            )
+        return Embedder(built, dim, Preprocess(tuple(mean), tuple(std), side))
 
 
-def from_library(
+def library_network(
     name: str, dim: int = 192, side: int = 224, weights: str | None = "DEFAULT"
 ) -> Embedder:
     """``timm/resnet18`` or ``torchvision/resnet18``, without its classifier.
@@ -58,21 +69,39 @@ def from_library(
         name: the library and the library's own name of the network.
         dim: length of the embedding.
         side: pixels of a side of its images.
-        weights: those the library offers, or ``None`` for a fresh network.
+        weights: those the library offers, or ``None`` for a fresh network, for which
+            nothing is downloaded.
     """
     library, _, own_name = name.partition("/")
-    imported = _imported(library if library == "timm" else "torchvision.models", name)
+    # Names such as hf-hub:owner/model make timm fetch what they name.
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", own_name):
+        raise InputError(
+            f"cannot build the network {name!r}: the name in {library} must be of "
+            f"letters, digits, '.', '_' and '-', got {own_name!r}"
+        )
+    is_timm = library == "timm"
+    imported = _import("timm" if is_timm else "torchvision.models", name)
+    build = _from_timm if is_timm else _from_torchvision
     try:
-        if library == "timm":
-            pretrained = weights is not None
-            built = imported.create_model(
-                own_name, pretrained=pretrained, num_classes=0
-            )
-        else:
-            built = without_classifier(imported.get_model(own_name, weights=weights))
+        module = build(imported, own_name, weights)
     except (ValueError, KeyError, RuntimeError) as error:
         raise InputError(f"cannot build the network {name!r}: {error}") from error
-    return Embedder(built, dim, Preprocess(IMAGENET_MEAN, IMAGENET_STD, side))
+    return Embedder(module, dim, Preprocess(IMAGENET_MEAN, IMAGENET_STD, side))
+
+
+def _from_timm(timm: ModuleType, name: str, weights: str | None) -> nn.Module:
+    module: nn.Module = timm.create_model(
+        name, pretrained=weights is not None, num_classes=0
+    )
+    return module
+
+
+def _from_torchvision(models: ModuleType, name: str, weights: str | None) -> nn.Module:
+    builder = models.get_model_builder(name)
+    # Such a network downloads weights for its backbone even if it shall have none.
+    if "weights_backbone" in options_of(builder):
+        raise ValueError("it finds boxes or masks and gives no vectors of images")
+    return without_classifier(builder(weights=weights))
 
 
 def without_classifier(module: nn.Module) -> nn.Module:
@@ -86,7 +115,7 @@ def without_classifier(module: nn.Module) -> nn.Module:
     return module
 
 
-def _imported(module: str, wanted: str) -> ModuleType:
+def _import(module: str, wanted: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except (ImportError, RuntimeError, OSError, ValueError) as error:
