@@ -28,7 +28,7 @@ from gradsnap.networks import (
     parameter_groups,
     untrained_network,
 )
-from gradsnap.networks.elsewhere import without_classifier
+from gradsnap.networks.embedder import without_classifier
 from tests.conftest import gaussian
 
 OPTIONS: dict[str, dict[str, Any]] = {

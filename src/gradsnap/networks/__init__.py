@@ -5,13 +5,16 @@ from collections.abc import Callable, Mapping
 
 from gradsnap.errors import InputError
 from gradsnap.networks.alexnet import AlexNet, alexnet
-from gradsnap.networks.base import Network, seeded
 from gradsnap.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
-from gradsnap.networks.elsewhere import LIBRARIES, import_network, library_network
-from gradsnap.networks.embedder import Embedder
-from gradsnap.networks.freezing import freeze, parameter_groups
+from gradsnap.networks.embedder import (
+    LIBRARIES,
+    Embedder,
+    import_network,
+    library_network,
+)
 from gradsnap.networks.gist import Gist
 from gradsnap.networks.head import Head
+from gradsnap.networks.network import Network, freeze, parameter_groups, seeded
 from gradsnap.networks.preprocessing import Preprocess
 from gradsnap.networks.small import SmallConvNet
 from gradsnap.registry import build, chosen, options_of

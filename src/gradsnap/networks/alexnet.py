@@ -6,8 +6,12 @@ import os
 from torch import Tensor, nn
 
 from gradsnap.errors import FileFormatError
-from gradsnap.networks.base import Network, embedding_layer
-from gradsnap.networks.checkpoints import load_fitting, read_weights
+from gradsnap.networks.network import (
+    Network,
+    embedding_layer,
+    load_fitting,
+    read_weights,
+)
 from gradsnap.networks.preprocessing import (
     IMAGENET_MEAN,
     IMAGENET_STD,
