@@ -5,9 +5,12 @@ from collections.abc import Callable
 from torch import nn
 
 from gradsnap.losses.classification import ClassificationLoss
-from gradsnap.losses.contrastive import ContrastiveLoss
 from gradsnap.losses.listwise import ListwiseLoss
-from gradsnap.losses.pairwise import PairwiseCosineLoss, PairwiseLogisticLoss
+from gradsnap.losses.pairwise import (
+    ContrastiveLoss,
+    PairwiseCosineLoss,
+    PairwiseLogisticLoss,
+)
 from gradsnap.losses.triplet import TripletLoss
 from gradsnap.registry import build
 

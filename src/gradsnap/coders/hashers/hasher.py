@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gradsnap.coders.hashers.packing import packed_bits
 from gradsnap.coders.quantizers.checks import checked_rows
 from gradsnap.errors import InputError, NotFittedError
-from gradsnap.losses.labels import check_labels
+from gradsnap.losses.pairs import check_labels
 
 logger = logging.getLogger(__name__)
 

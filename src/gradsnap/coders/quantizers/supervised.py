@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from gradsnap.coders.quantizers.checks import checked_rows
 from gradsnap.coders.quantizers.composite import CompositeQuantizer
 from gradsnap.errors import InputError, NotFittedError
-from gradsnap.losses.labels import check_labels
+from gradsnap.losses.pairs import check_labels
 
 FIRST_SHARE = 0.3
 """Length of all that tells no label, relative to what does, at the start."""
