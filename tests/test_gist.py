@@ -75,7 +75,7 @@ def test_filters_equal_their_formula() -> None:
 
 def test_margins_mirror_the_edge() -> None:
     image = gaussian(1, 9).view(1, 3, 3)
-    padded = gist._mirrored(image, 5, 1)
+    padded = gist._mirror(image, 5, 1)
     wanted = np.pad(image[0].numpy(), ((5, 6), (5, 6)), mode="symmetric")
     assert torch.equal(padded[0], torch.from_numpy(wanted))
 

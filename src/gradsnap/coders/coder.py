@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from gradsnap.coders.checks import checked_codes, checked_rows
 from gradsnap.coders.tables import Tables, sums_of_all
 from gradsnap.errors import InputError, NotFittedError
-from gradsnap.losses.labels import check_labels
+from gradsnap.losses.pairs import check_labels
 
 Reduce = Callable[[Tensor], object]
 """Sums a tensor over processes in place, as ``torch.distributed.all_reduce`` does."""

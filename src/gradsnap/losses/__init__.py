@@ -1,16 +1,18 @@
 """Losses: plain modules from embeddings and labels to a scalar."""
 
-import inspect
 from collections.abc import Callable
 
 from torch import nn
 
-from gradsnap.errors import InputError
 from gradsnap.losses.classification import ClassificationLoss
-from gradsnap.losses.contrastive import ContrastiveLoss
 from gradsnap.losses.listwise import ListwiseLoss
-from gradsnap.losses.pairwise import PairwiseCosineLoss, PairwiseLogisticLoss
+from gradsnap.losses.pairwise import (
+    ContrastiveLoss,
+    PairwiseCosineLoss,
+    PairwiseLogisticLoss,
+)
 from gradsnap.losses.triplet import TripletLoss
+from gradsnap.registry import build
 
 LOSSES: dict[str, Callable[..., nn.Module]] = {
     "triplet": TripletLoss,
@@ -36,17 +38,8 @@ def build_loss(name: str, dim: int, num_classes: int, **options: object) -> nn.M
         >>> build_loss("triplet", dim=8, num_classes=3, margin=0.5)
         TripletLoss(margin=0.5)
     """
-    if name not in LOSSES:
-        raise InputError(f"unknown loss {name!r}; choose one of {', '.join(LOSSES)}")
-    known = inspect.signature(LOSSES[name]).parameters
-    unknown = sorted(options.keys() - known.keys())
-    if unknown:
-        raise InputError(
-            f"the loss {name!r} has no option {', '.join(unknown)}; "
-            f"it has {', '.join(known) or 'none'}"
-        )
     sizes = {"dim": dim, "num_classes": num_classes}
-    return LOSSES[name](**{k: v for k, v in sizes.items() if k in known}, **options)
+    return build(LOSSES, name, "loss", sizes, options)
 
 
 __all__ = [

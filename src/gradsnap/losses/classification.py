@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradsnap.errors import InputError
-from gradsnap.losses.labels import check_batch
+from gradsnap.losses.pairs import check_batch
 
 
 class ClassificationLoss(nn.Module):

@@ -1,15 +1,19 @@
 """A list-wise ranking loss: hinges weighted as NDCG weighs their two places."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gradsnap.losses.hinges import Hinges, hinges
-from gradsnap.losses.labels import check_batch, shared_labels
-from gradsnap.losses.pairs import distances
-from gradsnap.losses.triplet import check_margin
+from gradsnap.losses.pairs import (
+    Hinges,
+    MarginLoss,
+    check_batch,
+    distances,
+    hinges,
+    shared_labels,
+)
 
 
-class ListwiseLoss(nn.Module):
+class ListwiseLoss(MarginLoss):
     """Σ (2^rᵢ − 2^rⱼ) max(0, margin + dᵢ − dⱼ) / Z over the list each row should rank.
 
     The surrogate of deep semantic ranking (Zhao et al., "Deep semantic ranking based
@@ -30,27 +34,20 @@ class ListwiseLoss(nn.Module):
         tensor(0.2500)
     """
 
-    def __init__(self, margin: float = 1.0) -> None:
-        super().__init__()
-        check_margin(margin)
-        self.margin = margin
-
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
         check_batch(embeddings, labels)
         apart = distances(embeddings)  # (n, n)
         relevance = shared_labels(labels).fill_diagonal_(-1)  # a row is not in its list
-        (weights, violated), norm = _weighted(apart, relevance, self.margin)
+        (weights, violated), norm = _weighted_hinges(apart, relevance, self.margin)
         totals = (weights * apart).sum(dim=1) + self.margin * violated  # (n,)
         return (totals / norm.clamp_min(1)).sum() / (norm > 0).sum().clamp_min(1)
 
-    def extra_repr(self) -> str:
-        """Shown in ``print(loss)``."""
-        return f"margin={self.margin}"
-
 
 @torch.no_grad()
-def _weighted(apart: Tensor, relevance: Tensor, margin: float) -> tuple[Hinges, Tensor]:
+def _weighted_hinges(
+    apart: Tensor, relevance: Tensor, margin: float
+) -> tuple[Hinges, Tensor]:
     """The weighted hinges of every two levels of relevance, and their Z (n,)."""
     weights, violated = torch.zeros_like(apart), apart.new_zeros(len(apart))
     norm = torch.zeros_like(violated)

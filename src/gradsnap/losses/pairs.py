@@ -1,7 +1,60 @@
-"""Distances and similarities between all rows of a batch, safe to differentiate."""
+"""What labels say of pairs, how far apart pairs are, and hinges over triplets."""
+
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from gradsnap.errors import InputError
+
+
+def check_batch(embeddings: Tensor, labels: Tensor) -> None:
+    """Refuses what is no batch of embeddings (n, dim) with labels (n,) or (n, L)."""
+    if embeddings.ndim != 2 or not embeddings.is_floating_point():
+        raise InputError(
+            f"expected floating embeddings of shape (n, dim), "
+            f"got {embeddings.dtype} of shape {tuple(embeddings.shape)}"
+        )
+    check_labels(labels, len(embeddings))
+
+
+def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> None:
+    """Refuses labels that are neither integers (rows,) nor booleans (rows, L)."""
+    if labels.shape[:1] != (rows,) or labels.ndim > 2:
+        raise InputError(
+            f"expected one label for each of {rows} {what}, or one row of them, "
+            f"got labels of shape {tuple(labels.shape)}"
+        )
+    if labels.ndim == 2 and labels.dtype != torch.bool:
+        raise InputError(
+            f"several labels a row must be booleans (n, labels), got {labels.dtype} "
+            f"(labels > 0 makes them)"
+        )
+    if labels.ndim == 1 and (labels.is_floating_point() or labels.is_complex()):
+        raise InputError(
+            f"one label a row must be an integer, got {labels.dtype} "
+            f"(labels.long() makes it one)"
+        )
+
+
+def shared_labels(labels: Tensor) -> Tensor:
+    """How many labels each two rows share, (n, n), float; 0 or 1 for labels (n,)."""
+    if labels.ndim == 1:
+        return (labels[:, None] == labels).float()
+    many_hot = labels.float()
+    with torch.autocast(labels.device.type, enabled=False):
+        return many_hot @ many_hot.T
+
+
+def alike_and_unlike(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Which rows share a label and which do not, both (n, n); no row is its own pair.
+
+    Args:
+        labels: integers (n,), one class a row, or booleans (n, L), several labels.
+    """
+    same = shared_labels(labels) > 0
+    other = ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    return same & other, ~same & other
 
 
 def inner_products(embeddings: Tensor) -> Tensor:
@@ -38,3 +91,54 @@ def mean_over_pairs(values: Tensor) -> Tensor:
     own = torch.eye(len(values), dtype=torch.bool, device=values.device)
     pairs = len(values) * (len(values) - 1)
     return values.masked_fill(own, 0).sum() / max(pairs, 1)
+
+
+class Hinges(NamedTuple):
+    """Σ max(0, margin + d_ap − d_an) for each row a, as a linear form of distances.
+
+    The sum is ``(weights * distances).sum(1) + margin * violated``: a hinge is linear
+    where it is violated, so each distance counts as often as it takes part in one.
+    """
+
+    weights: Tensor
+    """How often each distance counts, (n, n): > 0 for a p, < 0 for an n."""
+    violated: Tensor
+    """How many triplets of each row are violated, (n,)."""
+
+
+@torch.no_grad()
+def hinges(distances: Tensor, near: Tensor, far: Tensor, margin: float) -> Hinges:
+    """Counts the violated triplets in O(n² log n) time and O(n²) memory.
+
+    Args:
+        distances: (n, n), row a holding the distances of a.
+        near: which columns may be p, (n, n), bool.
+        far: which columns may be n, (n, n), bool.
+        margin: by how much an n should be farther than a p.
+    """
+    reach = distances + margin
+    far_sorted = distances.masked_fill(~far, torch.inf).sort(dim=1).values
+    reach_sorted = reach.masked_fill(~near, -torch.inf).sort(dim=1).values
+    pulled = torch.searchsorted(far_sorted, reach)  # n's nearer than p's reach
+    settled = torch.searchsorted(reach_sorted, distances.contiguous(), right=True)
+    pulled = pulled * near
+    pushed = (distances.shape[1] - settled) * far  # p's that reach beyond n
+    return Hinges((pulled - pushed).to(distances.dtype), pulled.sum(dim=1))
+
+
+class MarginLoss(nn.Module):
+    """A loss with one option: by how much distances should differ.
+
+    Args:
+        margin: zero or more.
+    """
+
+    def __init__(self, margin: float = 1.0) -> None:
+        super().__init__()
+        if not 0 <= margin < float("inf"):
+            raise InputError(f"margin must be zero or more and finite, got {margin}")
+        self.margin = margin
+
+    def extra_repr(self) -> str:
+        """Shown in ``print(loss)``."""
+        return f"margin={self.margin}"

@@ -1,16 +1,20 @@
 """The triplet loss on distances, over all triplets of a batch or over given ones."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.errors import InputError
-from gradsnap.losses.hinges import hinges
-from gradsnap.losses.labels import alike_and_unlike, check_batch
-from gradsnap.losses.pairs import distances
+from gradsnap.losses.pairs import (
+    MarginLoss,
+    alike_and_unlike,
+    check_batch,
+    distances,
+    hinges,
+)
 
 
-class TripletLoss(nn.Module):
+class TripletLoss(MarginLoss):
     """max(0, margin + ‖a − p‖ − ‖a − n‖) over all triplets of a batch.
 
     The paper's equation 1, with its gap g as ``margin``: a and p share a label, n does
@@ -27,11 +31,6 @@ class TripletLoss(nn.Module):
         tensor(0.)
     """
 
-    def __init__(self, margin: float = 1.0) -> None:
-        super().__init__()
-        check_margin(margin)
-        self.margin = margin
-
     def forward(
         self,
         embeddings: Tensor,
@@ -47,29 +46,21 @@ class TripletLoss(nn.Module):
         """
         check_batch(embeddings, labels)
         if triplets is None:
-            return self._over_all(distances(embeddings), labels)
+            return self._mean_over_all(distances(embeddings), labels)
         _check_triplets(triplets, len(embeddings))
-        return self._over_given(distances(embeddings), *triplets)
+        return self._mean_over_given(distances(embeddings), *triplets)
 
-    def _over_all(self, apart: Tensor, labels: Tensor) -> Tensor:
+    def _mean_over_all(self, apart: Tensor, labels: Tensor) -> Tensor:
         weights, violated = hinges(apart, *alike_and_unlike(labels), self.margin)
         count = violated.sum()
         total = (weights * apart).sum() + self.margin * count
         return total / count.clamp_min(1)
 
-    def _over_given(self, apart: Tensor, a: Tensor, p: Tensor, n: Tensor) -> Tensor:
+    def _mean_over_given(
+        self, apart: Tensor, a: Tensor, p: Tensor, n: Tensor
+    ) -> Tensor:
         gaps = functional.relu(self.margin + apart[a, p] - apart[a, n])  # (t,)
         return gaps.sum() / (gaps.detach() > 0).sum().clamp_min(1)
-
-    def extra_repr(self) -> str:
-        """Shown in ``print(loss)``."""
-        return f"margin={self.margin}"
-
-
-def check_margin(margin: float) -> None:
-    """Refuses a margin that is negative or not a finite number."""
-    if not 0 <= margin < float("inf"):
-        raise InputError(f"margin must be zero or more and finite, got {margin}")
 
 
 def _check_triplets(triplets: tuple[Tensor, Tensor, Tensor], rows: int) -> None:

@@ -1,21 +1,23 @@
 """Networks whose output is the embedding."""
 
-import inspect
-from collections.abc import Callable
-
-import torch
+import functools
+from collections.abc import Callable, Mapping
 
 from gradsnap.errors import InputError
 from gradsnap.networks.alexnet import AlexNet, alexnet
-from gradsnap.networks.base import Network
 from gradsnap.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
-from gradsnap.networks.elsewhere import LIBRARIES, from_import_path, from_library
-from gradsnap.networks.embedder import Embedder
-from gradsnap.networks.freezing import freeze, parameter_groups
+from gradsnap.networks.embedder import (
+    LIBRARIES,
+    Embedder,
+    import_network,
+    library_network,
+)
 from gradsnap.networks.gist import Gist
 from gradsnap.networks.head import Head
+from gradsnap.networks.network import Network, freeze, parameter_groups, seeded
 from gradsnap.networks.preprocessing import Preprocess
 from gradsnap.networks.small import SmallConvNet
+from gradsnap.registry import build, chosen, options_of
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "alexnet": alexnet,
@@ -26,59 +28,58 @@ NETWORKS: dict[str, Callable[..., Network]] = {
 """Every network by its short name; being in here is being tested."""
 
 
-def build_network(name: str, seed: int = 0, **options: object) -> Network:
+def build_network(name: str, /, seed: int = 0, **options: object) -> Network:
     """The network of that name; its fresh weights depend on the seed alone.
 
     Args:
-        name: a key of ``NETWORKS``, ``timm/NAME`` or ``torchvision/NAME``, or the
-            import path ``package.module:function`` of what returns any module.
+        name: a key of ``NETWORKS``, ``timm/NAME`` or ``torchvision/NAME``; for any
+            other module see ``import_network``.
         seed: of the fresh weights; the global random state is left as it was.
         options: the network's own, such as ``dim``.
+
+    Raises:
+        InputError: the name, an option or the value of an option cannot be used.
 
     Example:
         >>> build_network("head", input_dim=20, dim=8).feat
         Linear(in_features=20, out_features=8, bias=True)
     """
-    builder, given = _builder_and_name(name)
-    _check_options(name, builder, given, options)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # of the CPU alone
-        return builder(*given, **options)
+    return _build(name, seed, options)
+
+
+def untrained_network(name: str, options: Mapping[str, object]) -> Network:
+    """The network of a name and options that were read from a file, to be filled.
+
+    Whoever wrote the file chooses among the networks that there are, and no more: it
+    loads no weights, downloads nothing and imports nothing but timm or torchvision.
+
+    Args:
+        name: as of ``build_network``.
+        options: as of ``build_network``; ``weights`` are left out.
+    """
+    own = dict(options)
+    if "weights" in options_of(network_builder(name)):
+        own["weights"] = None
+    return _build(name, 0, own)
 
 
 def network_builder(name: str) -> Callable[..., Network]:
     """What builds the network of that name, to ask for its options."""
-    return _builder_and_name(name)[0]
-
-
-def _builder_and_name(name: str) -> tuple[Callable[..., Network], tuple[str, ...]]:
-    """What builds the network, and what it takes before the options."""
-    if name in NETWORKS:
-        return NETWORKS[name], ()
+    if name.startswith(tuple(f"{library}/" for library in LIBRARIES)):
+        return functools.partial(library_network, name)
     if ":" in name:
-        return from_import_path, (name,)
-    if name.partition("/")[0] in LIBRARIES:
-        return from_library, (name,)
-    raise InputError(
-        f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, timm/NAME, "
-        f"torchvision/NAME, or an import path package.module:function"
-    )
-
-
-def _check_options(
-    name: str,
-    builder: Callable[..., Network],
-    given: tuple[str, ...],
-    options: dict[str, object],
-) -> None:
-    signature = inspect.signature(builder)
-    try:
-        signature.bind(*given, **options)
-    except TypeError as error:
-        known = ", ".join(list(signature.parameters)[len(given) :])
         raise InputError(
-            f"cannot build the network {name!r}: {error}; its options are {known}"
-        ) from error
+            f"the network {name!r} is not built: networks from an import path run "
+            f"code: name it yourself with --network-from package.module:function "
+            f"(never taken from a model folder)"
+        )
+    also = [f"{library}/NAME" for library in LIBRARIES]
+    return chosen(NETWORKS, name, "network", also)
+
+
+def _build(name: str, seed: int, options: Mapping[str, object]) -> Network:
+    with seeded(seed):
+        return build({name: network_builder(name)}, name, "network", {}, options)
 
 
 __all__ = [
@@ -93,6 +94,8 @@ __all__ = [
     "SmallConvNet",
     "build_network",
     "freeze",
+    "import_network",
     "network_builder",
     "parameter_groups",
+    "untrained_network",
 ]

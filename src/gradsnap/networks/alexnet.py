@@ -6,8 +6,12 @@ import os
 from torch import Tensor, nn
 
 from gradsnap.errors import FileFormatError
-from gradsnap.networks.base import Network, embedding_layer
-from gradsnap.networks.checkpoints import load_fitting, read_weights
+from gradsnap.networks.network import (
+    Network,
+    embedding_layer,
+    load_fitting,
+    read_weights,
+)
 from gradsnap.networks.preprocessing import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -106,10 +110,10 @@ def alexnet(
     dim: int = 192,
     head: tuple[int, ...] = (4096, 4096),
     side: int = 224,
-    weights: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
 ) -> AlexNet:
     """An ``AlexNet``, with the weights of a file or URL if one is named."""
-    network = AlexNet(dim, tuple(head), side)
+    network = AlexNet(dim, head, side)
     if weights is not None:
         network.load_torchvision_weights(weights)
     return network

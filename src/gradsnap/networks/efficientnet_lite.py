@@ -7,8 +7,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.networks.base import Network, embedding_layer
-from gradsnap.networks.checkpoints import load_fitting, read_weights
+from gradsnap.networks.network import (
+    Network,
+    embedding_layer,
+    load_fitting,
+    read_weights,
+)
 from gradsnap.networks.preprocessing import Preprocess, check_images, check_side
 
 LEAST_SIDE = 32

@@ -1,11 +1,19 @@
-"""Any module as a network: its output is the trunk, a linear layer makes embeddings."""
+"""Any module as a network: yours, of an import path, of timm or of torchvision."""
+
+import importlib
+import re
+from collections.abc import Sequence
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError
-from gradsnap.networks.base import Network, embedding_layer
+from gradsnap.networks.network import Network, embedding_layer, seeded
 from gradsnap.networks.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocess
+from gradsnap.registry import as_tuple, options_of
+
+LIBRARIES = ("timm", "torchvision")
 
 
 class Embedder(Network):
@@ -42,15 +50,125 @@ class Embedder(Network):
 
     def blocks(self) -> list[nn.Module]:
         """The module's children that have parameters; containers are opened."""
-        return _opened(self.module)
+        return _blocks(self.module)
 
 
-def _opened(module: nn.Module) -> list[nn.Module]:
+def import_network(
+    path: str,
+    /,
+    seed: int = 0,
+    *,
+    dim: int = 192,
+    side: int = 224,
+    mean: Sequence[float] = IMAGENET_MEAN,
+    std: Sequence[float] = IMAGENET_STD,
+    **options: object,
+) -> Embedder:
+    """What ``package.module:function`` returns, as a network.
+
+    This imports the module and calls the function: give it only paths that the user
+    named, never one that was read from a file.
+
+    Args:
+        path: of a function or class that gives a module of vectors (n, anything).
+        seed: of the fresh weights; the global random state is left as it was.
+        dim: length of the embedding.
+        side: pixels of a side of its images.
+        mean: of each channel of its images; as many as they have channels.
+        std: of each channel.
+        options: passed on to the function, lists as tuples.
+    """
+    module_name, _, function_name = path.partition(":")
+    function = getattr(_import(module_name, path), function_name, None)
+    if not callable(function):
+        raise InputError(
+            f"cannot build the network {path!r}: {module_name} has no function "
+            f"{function_name!r}"
+        )
+    with seeded(seed):
+        try:
+            built = function(**{key: as_tuple(one) for key, one in options.items()})
+        except TypeError as error:
+            raise InputError(f"cannot build the network {path!r}: {error}") from error
+        if not isinstance(built, nn.Module):
+            raise InputError(
+                f"{path!r} must return an nn.Module, got {type(built).__name__}"
+            )
+        return Embedder(built, dim, Preprocess(tuple(mean), tuple(std), side))
+
+
+def library_network(
+    name: str, dim: int = 192, side: int = 224, weights: str | None = "DEFAULT"
+) -> Embedder:
+    """``timm/resnet18`` or ``torchvision/resnet18``, without its classifier.
+
+    Args:
+        name: the library and the library's own name of the network.
+        dim: length of the embedding.
+        side: pixels of a side of its images.
+        weights: those the library offers, or ``None`` for a fresh network, for which
+            nothing is downloaded.
+    """
+    library, _, own_name = name.partition("/")
+    # Names such as hf-hub:owner/model make timm fetch what they name.
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", own_name):
+        raise InputError(
+            f"cannot build the network {name!r}: the name in {library} must be of "
+            f"letters, digits, '.', '_' and '-', got {own_name!r}"
+        )
+    is_timm = library == "timm"
+    imported = _import("timm" if is_timm else "torchvision.models", name)
+    build = _from_timm if is_timm else _from_torchvision
+    try:
+        module = build(imported, own_name, weights)
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise InputError(f"cannot build the network {name!r}: {error}") from error
+    return Embedder(module, dim, Preprocess(IMAGENET_MEAN, IMAGENET_STD, side))
+
+
+def _from_timm(timm: ModuleType, name: str, weights: str | None) -> nn.Module:
+    module: nn.Module = timm.create_model(
+        name, pretrained=weights is not None, num_classes=0
+    )
+    return module
+
+
+def _from_torchvision(models: ModuleType, name: str, weights: str | None) -> nn.Module:
+    builder = models.get_model_builder(name)
+    # Such a network downloads weights for its backbone even if it shall have none.
+    if "weights_backbone" in options_of(builder):
+        raise ValueError("it finds boxes or masks and gives no vectors of images")
+    return without_classifier(builder(weights=weights))
+
+
+def without_classifier(module: nn.Module) -> nn.Module:
+    """The module with its last linear layer replaced by the identity."""
+    linear = [
+        name for name, part in module.named_modules() if isinstance(part, nn.Linear)
+    ]
+    if linear:
+        parent, _, last = linear[-1].rpartition(".")
+        setattr(module.get_submodule(parent), last, nn.Identity())
+    return module
+
+
+def _import(module: str, wanted: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except (ImportError, RuntimeError, OSError, ValueError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise InputError(
+            f"the network {wanted!r} needs the module {module!r}, which does not "
+            f"import here ({first_line}); install it, or choose a network of gradsnap"
+        ) from error
+
+
+def _blocks(module: nn.Module) -> list[nn.Module]:
     parts: list[nn.Module] = []
     children = [one for one in module.children() if any(True for _ in one.parameters())]
     for child in children:
         opens = len(children) == 1 or type(child) in (nn.Sequential, nn.ModuleList)
-        inner = _opened(child) if opens else []
+        inner = _blocks(child) if opens else []
         parts += inner or [child]
     return parts
 

@@ -74,27 +74,27 @@ class Gist(nn.Module):
             return torch.empty(0, self.dim, device=images.device)
         step = max(1, BLOCK_ENTRIES // self.filters.numel())
         blocks = images.split(step)
-        return torch.cat([self._described(self._prefiltered(b)) for b in blocks])
+        return torch.cat([self._describe(self._prefilter(b)) for b in blocks])
 
-    def _prefiltered(self, images: Tensor) -> Tensor:
+    def _prefilter(self, images: Tensor) -> Tensor:
         """Grey images (n, side, side) of like local contrast."""
         grey = _grey(images, self.side).add_(1).log_()
         size = len(self.low_pass)
         spare = size - self.side - 2 * PREFILTER_MARGIN
-        padded = _mirrored(grey, PREFILTER_MARGIN, spare)  # (n, size, size)
-        high = padded - self._smoothed(padded)
-        contrast = self._smoothed(high.square()).abs().sqrt()
+        padded = _mirror(grey, PREFILTER_MARGIN, spare)  # (n, size, size)
+        high = padded - self._smooth(padded)
+        contrast = self._smooth(high.square()).abs().sqrt()
         flat = high / (0.2 + contrast)
         inner = slice(PREFILTER_MARGIN, PREFILTER_MARGIN + self.side)
         return flat[:, inner, inner]
 
-    def _smoothed(self, images: Tensor) -> Tensor:
+    def _smooth(self, images: Tensor) -> Tensor:
         smooth: Tensor = torch.fft.ifft2(torch.fft.fft2(images) * self.low_pass).real
         return smooth
 
-    def _described(self, images: Tensor) -> Tensor:
+    def _describe(self, images: Tensor) -> Tensor:
         """Mean magnitudes in each cell, (n, filters · grid²), of (n, side, side)."""
-        spectra = torch.fft.fft2(_mirrored(images, FILTER_MARGIN))[:, None]
+        spectra = torch.fft.fft2(_mirror(images, FILTER_MARGIN))[:, None]
         inner = slice(FILTER_MARGIN, FILTER_MARGIN + self.side)
         found = torch.fft.ifft2(spectra * self.filters)[..., inner, inner].abs()
         return functional.adaptive_avg_pool2d(found, self.grid).flatten(1)
@@ -111,7 +111,7 @@ def _grey(images: Tensor, side: int) -> Tensor:
     return ((grey - low) * (255 / (high - low).clamp_min(1e-8))).squeeze(1)
 
 
-def _mirrored(images: Tensor, margin: int, spare: int = 0) -> Tensor:
+def _mirror(images: Tensor, margin: int, spare: int = 0) -> Tensor:
     """Images (n, s, s) continued by reflection that repeats the edge."""
     place = torch.arange(
         -margin, images.shape[1] + margin + spare, device=images.device

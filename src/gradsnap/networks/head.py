@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradsnap.errors import InputError
-from gradsnap.networks.base import Network, embedding_layer
+from gradsnap.networks.network import Network, embedding_layer
 
 
 class UnitLength(nn.Module):
@@ -17,7 +17,7 @@ class UnitLength(nn.Module):
         return functional.normalize(rows, dim=1)
 
 
-def standardized(dim: int) -> nn.Module:
+def standardization(dim: int) -> nn.Module:
     """Mean 0 and variance 1 of each dimension, as seen while training."""
     return nn.BatchNorm1d(dim, affine=False)
 
@@ -25,7 +25,7 @@ def standardized(dim: int) -> nn.Module:
 NORMALIZATIONS: dict[str, Callable[[int], nn.Module]] = {
     "none": lambda dim: nn.Identity(),
     "length": lambda dim: UnitLength(),
-    "standard": standardized,
+    "standard": standardization,
 }
 """What may be done to the vectors first, by its short name."""
 

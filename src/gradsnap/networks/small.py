@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError
-from gradsnap.networks.base import Network, embedding_layer
+from gradsnap.networks.network import Network, embedding_layer
 from gradsnap.networks.preprocessing import Preprocess, check_images, check_side
 
 LEAST_SIDE = 8

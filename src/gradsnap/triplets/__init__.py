@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from gradsnap.triplets.batch import BatchAll, BatchHard, SemiHard
-from gradsnap.triplets.importance import ImportanceSampler
-from gradsnap.triplets.relevance import FeatureRelevance, LabelRelevance, Relevance
-from gradsnap.triplets.types import Sampler, Selector, Triplets
-from gradsnap.triplets.uniform import UniformSampler
+from gradsnap.triplets.classes import FeatureRelevance, LabelRelevance, Relevance
+from gradsnap.triplets.samplers import ImportanceSampler, UniformSampler
+from gradsnap.triplets.selectors import BatchAll, BatchHard, SemiHard
+from gradsnap.triplets.triplets import Sampler, Selector, Triplets
 
 SELECTORS: dict[str, Callable[..., Selector]] = {
     "batch-all": BatchAll,

@@ -1,30 +1,76 @@
-"""On-line importance sampling of triplets, as the paper does (Wang et al. 2014).
-
-Wang et al., "Learning fine-grained image similarity with deep ranking", CVPR 2014.
-With pairwise relevance r(i, j) and the total relevance R(i) = Σ r(i, j) over the class:
-
-* a buffer of bounded size for each class holds a reservoir of its rows, weighted by R:
-  a row that passes by gets the key u^(1/R), u uniform, and the largest keys are kept;
-* the query is any row in the buffer of the class of the row that passes by, so that it
-  was drawn in proportion to R;
-* the positive is any other row of that buffer, accepted with chance min(1, r/R): in
-  proportion to r (cut off at ``threshold``) in the end;
-* the negative comes from the other buffers, evenly, or from the same buffer, drawn as a
-  positive is, if it is less relevant than the positive by ``gap``.
-"""
+"""Triplets drawn from a whole data set: evenly, or the relevant more often."""
 
 import torch
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.triplets.classes import Classes
-from gradsnap.triplets.relevance import LabelRelevance, Relevance
-from gradsnap.triplets.reservoir import Reservoirs
-from gradsnap.triplets.types import Triplets, drawn_until
+from gradsnap.triplets.classes import Classes, LabelRelevance, Relevance, Reservoirs
+from gradsnap.triplets.triplets import Triplets, draw_until
+
+
+class UniformSampler:
+    """Any anchor, any positive of one of its classes, any negative.
+
+    Args:
+        labels: of the data set: integers (n,), or booleans (n, L).
+        generator: seeds the draws; one with seed 0 if not given.
+
+    Example:
+        >>> UniformSampler(torch.tensor([0, 0, 1])).draw(4).negative
+        tensor([2, 2, 2, 2])
+    """
+
+    def __init__(
+        self, labels: Tensor, generator: torch.Generator | None = None
+    ) -> None:
+        self.classes = Classes(labels)
+        self.generator = generator or torch.Generator().manual_seed(0)
+        paired = (self.classes.sizes > 1)[self.classes.owner]
+        (self._queries,) = paired.nonzero(as_tuple=True)  # members that have a positive
+        self._pool = torch.arange(len(labels))
+
+    def draw(self, count: int) -> Triplets:
+        """``count`` triplets of rows of the data set."""
+        return draw_until(count, self._draw, len(self.classes.members))
+
+    def _draw(self, count: int) -> Tensor:
+        """At most ``count`` triplets, (3, t): fewer where an anchor has no negative."""
+        classes, generator = self.classes, self.generator
+        place = torch.randint(len(self._queries), (count,), generator=generator)
+        query = self._queries[place]
+        start = classes.starts[classes.owner[query]]
+        size = classes.sizes[classes.owner[query]]
+        step = 1 + _random_below(size - 1, generator)
+        positive = classes.members[start + (query - start + step) % size]
+        anchor = classes.members[query]
+        negative = classes.unlike(anchor, self._pool, generator)
+        return torch.stack([anchor, positive, negative])[:, negative >= 0]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The state of the generator."""
+        return {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Takes up where the sampler that gave ``state`` stood."""
+        self.generator.set_state(state["generator"])
 
 
 class ImportanceSampler:
     """Draws relevant rows more often, from a bounded buffer for each class.
+
+    The on-line importance sampling that the paper uses: Wang et al., "Learning
+    fine-grained image similarity with deep ranking", CVPR 2014. With r(i, j) the
+    relevance of two rows and R(i) = Σ r(i, j) its total over the class of i:
+
+    * a buffer of bounded size for each class holds a reservoir of its rows, weighted
+      by R: a row that passes by gets the key u^(1/R), u uniform, and the largest keys
+      are kept;
+    * the query is any row in the buffer of the class of the row that passes by, so
+      that it was drawn in proportion to R;
+    * the positive is any other row of that buffer, accepted with chance min(1, r/R):
+      in proportion to r (cut off at ``threshold``) in the end;
+    * the negative comes from the other buffers, evenly, or from the same buffer, drawn
+      as a positive is, if it is less relevant than the positive by ``gap``.
 
     Rows pass by in a random order, all of them once in each pass over the data; each
     that passes by offers itself to the buffers of its classes and asks for one triplet.
@@ -74,7 +120,7 @@ class ImportanceSampler:
         """``count`` triplets of rows of the data set."""
         if not self._buffers.filled:
             self._pass_by(torch.arange(len(self.classes.members)))
-        return drawn_until(count, self._draw_next, len(self.classes.members))
+        return draw_until(count, self._draw_next, len(self.classes.members))
 
     def state_dict(self) -> dict[str, Tensor]:
         """The generator, the rest of the pass, and the keys the buffers rest on."""
@@ -119,14 +165,14 @@ class ImportanceSampler:
         buffers = self._buffers.slots[self.classes.owner[members]]  # (t, capacity)
         buffers = buffers[(buffers >= 0).sum(dim=1) > 1]
         rows = self.classes.members[buffers]
-        anchor = _taken(rows, _one_of((buffers >= 0).double(), self.generator))
+        anchor = _pick(rows, _one_of((buffers >= 0).double(), self.generator))
         relevance = self.relevance.between(anchor, rows).double()
         chances = self._chances(relevance, buffers).where(rows != anchor[:, None], 0)
         chosen = _one_of(chances, self.generator)
         limit = relevance.gather(1, chosen.clamp_min(0)[:, None]) - self.gap  # (t, 1)
         inside = _one_of(chances.where(relevance <= limit, 0), self.generator)
-        negative = self._negatives(anchor, _taken(rows, inside))
-        triplets = torch.stack([anchor, _taken(rows, chosen), negative])
+        negative = self._negatives(anchor, _pick(rows, inside))
+        triplets = torch.stack([anchor, _pick(rows, chosen), negative])
         return triplets[:, (triplets >= 0).all(dim=0)]
 
     def _chances(self, relevance: Tensor, buffers: Tensor) -> Tensor:
@@ -146,6 +192,12 @@ class ImportanceSampler:
         return self.classes.members[slots[slots >= 0]]
 
 
+def _random_below(limits: Tensor, generator: torch.Generator) -> Tensor:
+    """An integer 0 … limit − 1 for each limit (t,), evenly."""
+    uniform = torch.rand(limits.shape, generator=generator, dtype=torch.float64)
+    return (uniform * limits).long()
+
+
 def _one_of(chances: Tensor, generator: torch.Generator) -> Tensor:
     """A column of each row (t, m) in proportion to its chances, (t,); −1 if all are 0.
 
@@ -156,10 +208,10 @@ def _one_of(chances: Tensor, generator: torch.Generator) -> Tensor:
     return column.where(possible, -1)[:, 0]
 
 
-def _taken(rows: Tensor, column: Tensor) -> Tensor:
+def _pick(rows: Tensor, column: Tensor) -> Tensor:
     """The entry of each row (t, m) in its column (t,), (t,); −1 where that is −1."""
-    taken = rows.gather(1, column.clamp_min(0)[:, None])[:, 0]
-    return taken.where(column >= 0, -1)
+    entry = rows.gather(1, column.clamp_min(0)[:, None])[:, 0]
+    return entry.where(column >= 0, -1)
 
 
 def _check_options(

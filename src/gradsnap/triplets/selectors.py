@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.losses.labels import alike_and_unlike, check_batch
-from gradsnap.losses.pairs import distances
-from gradsnap.triplets.types import Triplets
+from gradsnap.losses.pairs import alike_and_unlike, check_batch, distances
+from gradsnap.triplets.triplets import Triplets
 
 
 class BatchAll:

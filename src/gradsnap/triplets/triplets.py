@@ -64,7 +64,7 @@ class Sampler(Protocol):
         """Takes up where the sampler that gave ``state`` stood."""
 
 
-def drawn_until(count: int, draw: Callable[[int], Tensor], rows: int) -> Triplets:
+def draw_until(count: int, draw: Callable[[int], Tensor], rows: int) -> Triplets:
     """Repeats ``draw``, which gives at most as many triplets (3, t) as it is asked for.
 
     Raises:
