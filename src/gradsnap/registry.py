@@ -191,3 +191,18 @@ def _readable(wanted: object) -> str:
     """
     is_plain = isinstance(wanted, type) and not get_args(wanted)
     return inspect.formatannotation(wanted) if is_plain else str(wanted)
+
+
+def default_options(builder: Callable[..., object]) -> dict[str, object]:
+    """The options a builder has a default for, with those defaults.
+
+    >>> def halve(value: int, exactly: bool = True) -> float: ...
+    >>> default_options(halve)
+    {'exactly': True}
+    """
+    known = inspect.signature(builder).parameters.values()
+    return {
+        one.name: one.default
+        for one in known
+        if one.kind in BY_NAME and one.default is not inspect.Parameter.empty
+    }

@@ -1,7 +1,8 @@
-"""Embeddings of many items: in batches, in evaluation mode, without gradients."""
+"""The one way from items to embeddings: batches, evaluation mode, no gradients."""
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,13 @@ from torch import Tensor, nn
 from gradsnap.data import Dataset, OrderedBatches, StoredItems, loader
 from gradsnap.data.names import Names
 from gradsnap.errors import InputError
+from gradsnap.inference.engines import engine_for
 from gradsnap.progress import track
+
+BLOCK = 16_384
+"""Rows of a stream that are held at once."""
+
+SAMPLE_SEED = 0
 
 
 def embed(
@@ -19,6 +26,7 @@ def embed(
     *,
     batch_size: int = 256,
     workers: int = 0,
+    engine: str = "auto",
 ) -> Tensor:
     """Embeddings (n, dim) of a data set's items, or of a tensor of items.
 
@@ -31,6 +39,8 @@ def embed(
         indices: which items, int64 (n,); None is all of them, in order.
         batch_size: items at once.
         workers: processes that read and decode.
+        engine: "torch", "openvino", or "auto", which takes OpenVINO for images on a
+            CPU where it is installed and there are enough of them.
 
     Returns:
         On the CPU, in float32.
@@ -43,23 +53,100 @@ def embed(
     """
     dataset = items if isinstance(items, Dataset) else _as_dataset(items)
     indices = torch.arange(len(dataset)) if indices is None else indices
-    if len(indices) == 0:
-        raise InputError("there is nothing to embed: no items were given")
-    preprocess = getattr(network, "preprocess", nn.Identity())
-    device = _device(network)
     rows: Tensor | None = None
     done = 0
-    batches = loader(dataset, OrderedBatches(indices, batch_size), workers)
-    with torch.no_grad(), evaluating(network):
-        for batch, _ in track(batches, f"embedding {dataset.name}"):
-            part = network(preprocess(batch.to(device))).float()
-            if rows is None:
-                rows = torch.empty(len(indices), *part.shape[1:])
-            rows[done : done + len(part)] = part
-            done += len(part)
+    for part in embedded_batches(
+        network, dataset, indices, batch_size, workers, engine
+    ):
+        if rows is None:
+            rows = torch.empty(len(indices), *part.shape[1:])
+        rows[done : done + len(part)] = part
+        done += len(part)
     if rows is None:
         raise InputError(f"{dataset.name} gave no batches")
     return rows
+
+
+def embedded_batches(
+    network: nn.Module,
+    dataset: Dataset,
+    indices: Tensor,
+    batch_size: int,
+    workers: int,
+    engine: str,
+) -> Iterator[Tensor]:
+    """Embeddings of one batch after the other, float32, on the network's device."""
+    if len(indices) == 0:
+        raise InputError("there is nothing to embed: no items were given")
+    batches = loader(dataset, OrderedBatches(indices, batch_size), workers)
+    with torch.no_grad(), evaluating(network):
+        run = None
+        for batch, _ in track(batches, f"embedding {dataset.name}"):
+            if run is None:
+                run = engine_for(network, len(indices), batch.shape[1:], engine)
+            yield run(batch)
+
+
+@dataclass(eq=False)
+class EmbeddingStream:
+    """Blocks of embeddings (b, dim) of all items of a data set, in order.
+
+    Memory does not grow with the data, and no item is decoded twice: what ``sample``
+    has embedded is kept and used again.
+
+    Args:
+        dataset: images or vectors.
+        network: makes embeddings; ``nn.Identity()`` takes vectors as they are.
+        workers: processes that read and decode.
+    """
+
+    dataset: Dataset
+    network: nn.Module
+    workers: int = 0
+    _known: tuple[Tensor, Tensor] | None = field(default=None, init=False)
+    """Ascending indices (m,) of the sample, and its embeddings (m, dim)."""
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def blocks(self, title: str) -> Iterator[tuple[Tensor, Tensor]]:
+        """Indices (b,) and embeddings (b, dim) of one block after the other."""
+        count = len(self.dataset)
+        for start in track(range(0, count, BLOCK), title):
+            block = torch.arange(start, min(start + BLOCK, count))
+            yield block, self._embed_new(block)
+
+    def sample(self, most: int) -> tuple[Tensor, Tensor]:
+        """Indices (m,) and embeddings (m, dim) of a seeded sample of the items.
+
+        Drawn with repeats, which are dropped: no list of all items is ever held.
+        """
+        count = len(self.dataset)
+        if count <= most:
+            chosen = torch.arange(count)
+        else:
+            generator = torch.Generator().manual_seed(SAMPLE_SEED)
+            chosen = torch.randint(count, (most,), generator=generator).unique()
+        self._known = chosen, self._embed(chosen)
+        return self._known
+
+    def _embed_new(self, block: Tensor) -> Tensor:
+        """Embeddings of consecutive items (b,), those of the sample from memory."""
+        if self._known is None:
+            return self._embed(block)
+        indices, rows = self._known
+        first = torch.searchsorted(indices, block[0])
+        last = torch.searchsorted(indices, block[-1], right=True)
+        found = torch.empty(len(block), rows.shape[1])
+        fresh = torch.ones(len(block), dtype=torch.bool)
+        fresh[indices[first:last] - block[0]] = False
+        found[~fresh] = rows[first:last]
+        if fresh.any():
+            found[fresh] = self._embed(block[fresh])
+        return found
+
+    def _embed(self, indices: Tensor) -> Tensor:
+        return embed(self.network, self.dataset, indices, workers=self.workers)
 
 
 @contextlib.contextmanager
@@ -77,8 +164,3 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def _as_dataset(items: Tensor) -> Dataset:
     names = Names(str(place) for place in range(len(items)))
     return Dataset("tensor", StoredItems(items), names)
-
-
-def _device(network: nn.Module) -> torch.device:
-    tensor = next(network.parameters(), next(network.buffers(), None))
-    return torch.device("cpu") if tensor is None else tensor.device

@@ -1,12 +1,112 @@
-"""A network compiled for fast embedding on a CPU, by OpenVINO (extra ``openvino``)."""
+"""What computes embeddings: torch, or OpenVINO on a CPU (extra ``openvino``).
 
-import typing
+An engine is a function of a batch as it is loaded, (b, …), to embeddings (b, dim). The
+fast one is checked against torch on the first batch it sees.
+"""
+
+import functools
+import importlib.util
+import logging
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+Engine = Callable[[Tensor], Tensor]
+
+ENGINES = ("auto", "torch", "openvino")
+
+WORTH_PIXELS = 2**22
+"""Compiling takes about a second: it pays for some 28 photos of 224 pixels, or for
+thousands of digits. A count, not a time, so that runs are the same on every machine."""
+
+TOLERANCE = 1e-3
+"""Largest difference to torch, relative to the largest embedding of the batch."""
+
+
+def engine_for(
+    network: nn.Module, count: int, item_shape: tuple[int, ...], choice: str = "auto"
+) -> Engine:
+    """The engine for so many items of a shape.
+
+    Args:
+        network: any module; its own ``preprocess`` comes first.
+        count: how many items will be embedded.
+        item_shape: (c, h, w) or (dim,).
+        choice: "torch", "openvino", or "auto": OpenVINO for images on a CPU where it
+            is installed and the work is worth compiling for.
+    """
+    if choice not in ENGINES:
+        raise InputError(
+            f"engine cannot be {choice!r}; choose from {', '.join(ENGINES)}"
+        )
+    plain = functools.partial(run_torch, network, device_of(network))
+    if choice == "openvino":
+        return CheckedEngine(network, plain, strict=True)
+    images = len(item_shape) == 3 and isinstance(network, nn.Module)
+    pixels = count * torch.Size(item_shape).numel()
+    usable = images and device_of(network).type == "cpu" and _openvino_is_there()
+    if choice == "auto" and usable and pixels >= WORTH_PIXELS:
+        return CheckedEngine(network, plain, strict=False)
+    return plain
+
+
+def run_torch(network: nn.Module, device: torch.device, items: Tensor) -> Tensor:
+    """Embeddings (b, dim) of items (b, …) by the network itself."""
+    preprocess = getattr(network, "preprocess", nn.Identity())
+    embeddings: Tensor = network(preprocess(items.to(device))).float()
+    return embeddings
+
+
+class CheckedEngine:
+    """OpenVINO, compiled at the first batch and compared with torch on it.
+
+    Args:
+        network: what is compiled.
+        plain: the same by torch.
+        strict: whether a difference is an error; else torch goes on, with a warning.
+    """
+
+    def __init__(self, network: nn.Module, plain: Engine, *, strict: bool) -> None:
+        self.network, self.plain, self.strict = network, plain, strict
+        self._engine: Engine | None = None
+
+    def __call__(self, items: Tensor) -> Tensor:
+        """Embeddings (b, dim) of items (b, …)."""
+        if self._engine is None:
+            return self._first(items)
+        return self._engine(items)
+
+    def _first(self, items: Tensor) -> Tensor:
+        expected = self.plain(items)
+        try:
+            fast = OpenVinoNetwork(self.network, self._ready(items)[:2])
+            found = run_torch(fast, torch.device("cpu"), items)
+            self._engine = functools.partial(run_torch, fast, torch.device("cpu"))
+            difference = float((found - expected).abs().max())
+            scale = float(expected.abs().max())
+            if not difference <= TOLERANCE * scale:  # NaN is not
+                raise InputError(
+                    f"OpenVINO's embeddings differ from torch's by {difference:.3g} of "
+                    f"{scale:.3g}: choose the engine torch"
+                )
+        except InputError as error:
+            if self.strict:
+                raise
+            logger.warning("%s; torch goes on, more slowly", error)
+            self._engine = self.plain
+        return expected
+
+    def _ready(self, items: Tensor) -> Tensor:
+        preprocess = getattr(self.network, "preprocess", nn.Identity())
+        ready: Tensor = preprocess(items)
+        return ready
 
 
 class OpenVinoNetwork(nn.Module):
@@ -31,7 +131,7 @@ class OpenVinoNetwork(nn.Module):
         preprocess = getattr(module, "preprocess", None)
         if isinstance(preprocess, nn.Module):
             self.preprocess = preprocess
-        self._compiled = _compiled(module, example, threads or torch.get_num_threads())
+        self._compiled = _compile(module, example, threads or torch.get_num_threads())
 
     def forward(self, items: Tensor) -> Tensor:
         """What the module gives for items (n, …)."""
@@ -39,7 +139,18 @@ class OpenVinoNetwork(nn.Module):
         return torch.from_numpy(output)
 
 
-def _compiled(module: nn.Module, example: Tensor, threads: int) -> typing.Any:
+def device_of(network: nn.Module) -> torch.device:
+    """Where the network's weights are; the CPU if it has none."""
+    tensor = next(network.parameters(), next(network.buffers(), None))
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
+@functools.cache
+def _openvino_is_there() -> bool:
+    return importlib.util.find_spec("openvino") is not None
+
+
+def _compile(module: nn.Module, example: Tensor, threads: int) -> Any:
     try:
         import openvino
     except ImportError as error:
@@ -64,7 +175,7 @@ def _compiled(module: nn.Module, example: Tensor, threads: int) -> typing.Any:
     return openvino.Core().compile_model(graph, "CPU", exact)
 
 
-def _graph(module: nn.Module, example: Tensor) -> typing.Any:
+def _graph(module: nn.Module, example: Tensor) -> Any:
     """The module as OpenVINO's graph, for any number of rows.
 
     Through the frontend itself: ``openvino.convert_model`` reports its use to its

@@ -1,54 +1,89 @@
-"""A trained model: network and codebooks that belong together, in a folder."""
+"""A finished model: network and coder that belong together, in a folder.
+
+``weights.safetensors`` holds all that embedding and encoding need; ``config.toml`` and
+``card.json`` say how it was trained and how it scored. A folder is data: only networks
+and coders of the registries are built from it, and nothing in it is ever run.
+"""
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from gradsnap.coders.quantizers import Quantizer
-from gradsnap.data import Dataset
+from gradsnap.coders import Coder, load_coder
+from gradsnap.coders.storage import kind_of, rebuilt_coder
+from gradsnap.data import Dataset, ImageOptions, decode_image, open_dataset
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import make_folder, write_text
-from gradsnap.inference.embedding import embed
-from gradsnap.networks import Network
+from gradsnap.inference.embedding import EmbeddingStream, embed
+from gradsnap.networks import Head, Network, import_network, untrained_network
 from gradsnap.tensors import prefixed, read_tensors, without_prefix, write_tensors
-from gradsnap.training.config import TrainingConfig
-from gradsnap.training.learner import new_quantizer, untrained_network
-from gradsnap.training.settings import make_config, read_toml, to_toml
 
 if TYPE_CHECKING:
     from gradsnap.index import Index, SearchResult
 
 CONFIG, WEIGHTS, CARD = "config.toml", "weights.safetensors", "card.json"
-FORMAT = "gradsnap-model-1"
+FORMAT = "gradsnap-model-2"
+EARLIER = "gradsnap-model-1"
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """What a folder says of its network, so that it can be built again and filled."""
+
+    name: str | None
+    """Of the registry; None for one from an import path, which the user must name."""
+    options: dict[str, Any]
+    side: int | None = None
+    """Pixels that images are read at."""
+    channels: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
     """What ``gradsnap train`` writes and ``gradsnap.load`` reads."""
 
-    network: Network
-    quantizer: Quantizer
-    config: TrainingConfig
-    card: dict[str, Any]
+    network: nn.Module
+    """Makes embeddings; ``nn.Identity()`` where vectors are embeddings already."""
+    coder: Coder
+    spec: NetworkSpec = field(default_factory=lambda: NetworkSpec(None, {}))
+    card: dict[str, Any] = field(default_factory=dict)
     """From which data, by which protocol, and how it scored."""
+    folder: Path | None = None
+    """Where it was loaded from or saved to."""
+
+    # --- items in, embeddings and codes out ----------------------------------
+
+    def open(self, source: str, root: str | None = None, **options: Any) -> Dataset:
+        """The items of a source, images read as the network needs them."""
+        side, channels = self.spec.side, self.spec.channels
+        return open_dataset(source, root, side=side, channels=channels, **options)
+
+    def decode_image(self, path: str | os.PathLike[str]) -> Tensor:
+        """One image as a batch, uint8 (1, channels, height, width)."""
+        options = ImageOptions(side=self.spec.side, channels=self.spec.channels)
+        return decode_image(path, options)[None]
+
+    def stream(self, dataset: Dataset, workers: int = 0) -> EmbeddingStream:
+        """Embeddings of all items, block by block."""
+        return EmbeddingStream(dataset, self.network_for(dataset), workers)
 
     def embed(self, items: Dataset | Tensor, **options: Any) -> Tensor:
         """Embeddings (n, dim) of images as they are loaded, or of vectors.
 
         Args:
             items: a data set, or a tensor (n, …).
-            options: of ``gradsnap.embed``: indices, batch_size, workers.
+            options: of ``gradsnap.embed``: indices, batch_size, workers, engine.
         """
-        return embed(self.network, items, **options)
+        return embed(self.network_for(items), items, **options)
 
     def encode(self, items: Dataset | Tensor, **options: Any) -> Tensor:
         """Codes (n, num_codebooks) of images as they are loaded, or of vectors."""
-        device = self.quantizer.codebooks.device
-        return self.quantizer.encode(self.embed(items, **options).to(device)).cpu()
+        device = self.coder.fitted.device
+        return self.coder.encode(self.embed(items, **options).to(device)).cpu()
 
     def search(
         self, index: "Index", items: Dataset | Tensor, k: int, **options: Any
@@ -56,65 +91,126 @@ class Model:
         """The k nearest items of an index to images as they are loaded, or to vectors.
 
         Args:
-            index: made with this model's codebooks.
+            index: made with this model's coder.
             items: the queries, a data set or a tensor (q, …).
             k: results of each query.
             options: of ``Index.search``: within, rerank.
 
         Raises:
-            InputError: the index was made with other codebooks.
+            InputError: the index was made with another coder.
         """
-        own = self.quantizer.fingerprint()
+        self.check_index(index)
+        return index.search(self.embed(items), k, **options)
+
+    def check_index(self, index: "Index") -> None:
+        """Refuses an index whose codes this model's coder did not make."""
+        own = self.coder.fingerprint()
         if index.fingerprint not in (None, own):
             raise InputError(
                 f"the index was made with other codebooks ({index.fingerprint[:12]}) "
                 f"than this model's ({own[:12]})"
             )
-        return index.search(self.embed(items), k, **options)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the folder's three files, each beside and renamed.
+    def network_for(self, items: Dataset | Tensor) -> nn.Module:
+        """What embeds the items; vectors are embeddings unless the model takes them."""
+        shape = items.item_shape if isinstance(items, Dataset) else items.shape[1:]
+        vectors = len(shape) == 1
+        takes_vectors = isinstance(self.network, Head) or self.spec.name is None
+        return nn.Identity() if vectors and not takes_vectors else self.network
+
+    # --- the folder -----------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], config: str | None = None) -> None:
+        """Writes the folder's files, each beside and renamed.
 
         The weights come last: a folder that has them is complete.
+
+        Args:
+            path: the folder.
+            config: the training's configuration as TOML, for people and ``evaluate``.
         """
         folder = Path(path)
         make_folder(folder)
         tensors = prefixed("network", self.network.state_dict())
-        tensors |= prefixed("quantizer", self.quantizer.state_dict())
-        write_text(folder / CONFIG, to_toml(self.config))
+        tensors |= prefixed("coder", self.coder.state_dict())
+        if config is not None:
+            write_text(folder / CONFIG, config)
         write_text(folder / CARD, json.dumps(self.card, indent=2) + "\n")
-        write_tensors(folder / WEIGHTS, tensors, {"format": FORMAT})
+        write_tensors(folder / WEIGHTS, tensors, self._words())
+
+    def _words(self) -> dict[str, str]:
+        return {
+            "format": FORMAT,
+            "network": json.dumps(vars(self.spec)),
+            "kind": kind_of(self.coder),
+            "config": json.dumps(self.coder.config()),
+        }
 
 
-def load(path: str | os.PathLike[str]) -> Model:
-    """Opens a model folder; runs no code from its files, and downloads nothing.
+def load(path: str | os.PathLike[str], network_from: str | None = None) -> Model:
+    """Opens a model folder, or the file of a coder for vectors as they are.
 
-    A network given by an import path is imported again, which is the one exception.
+    Runs no code from the files, and downloads nothing.
+
+    Args:
+        path: the folder, or a file written by ``Coder.save``.
+        network_from: ``package.module:function`` of what builds the network, for a
+            model that was trained with one. It is imported and called because you name
+            it here; a folder can only say that it needs one.
 
     Raises:
         InputError: there is no such folder, or it holds no finished model.
         FileFormatError: a file in it is damaged or does not fit.
     """
+    if Path(path).is_file():
+        return Model(nn.Identity(), load_coder(path))
     folder = Path(path)
-    missing = [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]
-    if missing:
+    if not (folder / WEIGHTS).is_file():
         raise InputError(
-            f"{folder} is no model folder: {' and '.join(missing)} not found in it; "
+            f"{folder} is no model folder: {WEIGHTS} not found in it; "
             "gradsnap train DATA --out FOLDER writes one"
         )
-    config = make_config(read_toml(folder / CONFIG))
-    tensors, _ = read_tensors(folder / WEIGHTS, FORMAT, "a model's weights")
-    network = untrained_network(config.network)
-    quantizer = new_quantizer(config.quantizer, network.dim, config.run.seed)
+    tensors, words = read_tensors(folder / WEIGHTS, (FORMAT, EARLIER), "a model")
+    if words["format"] == EARLIER:
+        words, tensors = _upgraded(folder, tensors)
+    spec = _spec(words, folder)
+    coder = rebuilt_coder(words, without_prefix("coder", tensors), str(folder))
+    network = _network(spec, folder, network_from)
     try:
         network.load_state_dict(without_prefix("network", tensors))
-        quantizer.load_state_dict(without_prefix("quantizer", tensors))
     except RuntimeError as error:
-        raise FileFormatError(
-            f"{folder / WEIGHTS} does not fit {CONFIG}: {error}"
-        ) from error
+        raise FileFormatError(f"{folder / WEIGHTS} does not fit: {error}") from error
     network.requires_grad_(False).eval()
-    return Model(network, quantizer, config, _card(folder / CARD))
+    return Model(network, coder, spec, _card(folder / CARD), folder)
+
+
+def _spec(words: dict[str, str], folder: Path) -> NetworkSpec:
+    try:
+        return NetworkSpec(**json.loads(words["network"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{folder / WEIGHTS} is damaged: {error!r}") from error
+
+
+def _network(spec: NetworkSpec, folder: Path, network_from: str | None) -> Network:
+    if network_from is not None:
+        return import_network(network_from, **spec.options)
+    if spec.name is None or ":" in spec.name:
+        raise InputError(
+            f"the network of {folder} was built by a function of yours, which a folder "
+            "must not name: say it yourself with --network-from package.module:function"
+        )
+    return untrained_network(spec.name, spec.options)
+
+
+def _upgraded(
+    folder: Path, tensors: dict[str, Tensor]
+) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Words and tensors of a folder that kept both in ``config.toml``."""
+    from gradsnap.training.former import former_words  # settings of another time
+
+    coder = prefixed("coder", without_prefix("quantizer", tensors))
+    network = prefixed("network", without_prefix("network", tensors))
+    return former_words(folder / CONFIG, network), coder | network
 
 
 def _card(path: Path) -> dict[str, Any]:

@@ -56,12 +56,12 @@ def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
     Raises:
         InputError: an unknown name or option, or a layer that needs a quantizer.
     """
-    if "quantizer" in options_of(LAYERS.get(name, _plain)):
-        if not isinstance(coder, Quantizer):
-            raise InputError(
-                f"the layer {name!r} needs a quantizer, whose codewords it can turn "
-                f"to; a {type(coder).__name__} has none: choose layer.name=plain"
-            )
+    needs_codewords = "quantizer" in options_of(LAYERS.get(name, _plain))
+    if needs_codewords and not isinstance(coder, Quantizer):
+        raise InputError(
+            f"the layer {name!r} needs a quantizer, whose codewords it can turn to; a "
+            f"{type(coder).__name__} has none: choose layer.name=plain"
+        )
     return build(LAYERS, name, "layer", {"quantizer": coder}, options)
 
 

@@ -15,7 +15,8 @@ from gradsnap.training.config import TrainingConfig
 from gradsnap.training.learner import Learner
 from gradsnap.training.settings import differing, make_config, to_tables
 
-FORMAT = "gradsnap-checkpoint-1"
+FORMAT = "gradsnap-checkpoint-2"
+EARLIER = "gradsnap-checkpoint-1"
 
 
 def save_checkpoint(
@@ -44,7 +45,12 @@ def load_checkpoint(
         InputError: the checkpoint is of another configuration.
         FileFormatError: the file is truncated, changed or no checkpoint.
     """
-    tensors, words = read_tensors(path, FORMAT, "a checkpoint")
+    tensors, words = read_tensors(path, (FORMAT, EARLIER), "a checkpoint")
+    if words["format"] == EARLIER:
+        raise InputError(
+            f"{os.fspath(path)} was written by an earlier gradsnap, whose runs cannot "
+            "go on: name another folder to start again"
+        )
     try:
         saved = make_config(json.loads(words["config"]))
         step, best = int(words["step"]), float(words["best"])
@@ -69,11 +75,11 @@ def truncate_log(path: Path, step: int) -> None:
     """Drops the records of steps after ``step``, which will be taken again."""
     if not path.is_file():
         return
-    kept = [line for line in path.read_text("utf-8").splitlines() if _upto(line, step)]
+    kept = [line for line in path.read_text("utf-8").splitlines() if _is_up_to(line, step)]
     path.write_text("".join(f"{line}\n" for line in kept), "utf-8")
 
 
-def _upto(line: str, step: int) -> bool:
+def _is_up_to(line: str, step: int) -> bool:
     try:
         return bool(json.loads(line)["step"] <= step)
     except (ValueError, KeyError, TypeError):  # half a line, from a kill

@@ -4,220 +4,230 @@ A field that is None is settled by the data (see ``gradsnap.training.defaults``)
 configuration that is written beside a model has all of them filled in.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
-from gradsnap.coders.quantizers import QUANTIZERS
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from gradsnap.coders import CODERS
 from gradsnap.data import PROTOCOLS
-from gradsnap.layers.rivals import LAYERS
-from gradsnap.losses import LOSSES
+from gradsnap.layers import LAYERS
+from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.triplets import TRIPLETS
 
 Options = dict[str, Any]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1, lt=2**63)]
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+AtLeastZero = Annotated[float, Field(ge=0)]
 
 
-def setting(
-    default: Any,
-    about: str,
-    *,
-    choices: Iterable[str] | None = None,
-    least: float | None = None,
-    most: float | None = None,
-) -> Any:
-    """A field with its documentation and what it may be."""
-    limits = {
-        "about": about,
-        "choices": None if choices is None else tuple(choices),
-        "least": least,
-        "most": most,
-    }
-    return field(default=default, metadata=limits)
+def one_of(choices: Iterable[str]) -> AfterValidator:
+    """Refuses a word, or one of several, that is not among the choices."""
+    known = tuple(choices)
+
+    def check(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for word in (value,) if isinstance(value, str) else value:
+            if word not in known:
+                raise ValueError(f"cannot be {word!r}; choose from {', '.join(known)}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _split_words(value: object) -> object:
+    """``flip,crop`` from a command line, and lists from TOML, as tuples."""
+    if isinstance(value, str):
+        return tuple(word for word in value.split(",") if word)
+    return tuple(value) if isinstance(value, list) else value
+
+
+SeveralWords = BeforeValidator(_split_words)
+
+
+class Section(BaseModel):
+    """A table of settings; nothing is guessed from a value of another type."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
+
+
+def setting(about: str, default: Any = None, **more: Any) -> Any:
+    """A field with its documentation."""
+    return Field(default=default, description=about, **more)
 
 
 def own_options(about: str) -> Any:
     """A field that is a table of options, empty by default."""
-    limits = {"about": about, "choices": None, "least": None, "most": None}
-    return field(default_factory=dict, metadata=limits)
+    factory: Callable[[], Options] = dict
+    return Field(default_factory=factory, description=about)
 
 
-@dataclass(frozen=True)
-class DataSettings:
+class DataSettings(Section):
     """What is learned from, and how it is divided."""
 
     source: str = setting(
-        "digits", "name of a data set, or path of a folder, table or file of vectors"
+        "name of a data set, or path of a folder, table or file of vectors", "digits"
     )
-    root: str | None = setting(None, "folder of a data set that is given by name")
-    side: int | None = setting(
-        None, "pixels of a side that images are read at; None: as the network needs"
+    root: str | None = setting("folder of a data set that is given by name")
+    side: Count | None = setting(
+        "pixels of a side that images are read at; None: as the network needs"
     )
-    channels: int | None = setting(
-        None, "3 for colour, 1 for grey; None: as the network needs", least=1, most=3
+    channels: Annotated[int, Field(ge=1, le=3)] | None = setting(
+        "3 for colour, 1 for grey; None: as the network needs"
     )
-    skip_bad: bool = setting(False, "leave out bad image files and count them")
-    protocol: str | None = setting(
-        None,
-        "how items are divided; None: the paper's for its data sets, else a share",
-        choices=PROTOCOLS,
+    skip_bad: bool = setting("leave out bad image files and count them", False)
+    protocol: Annotated[str, one_of(PROTOCOLS)] | None = setting(
+        "how items are divided; None: the paper's for its data sets, else a share"
     )
     protocol_options: Options = own_options(
         "of the protocol, such as queries_per_class"
     )
-    split_seed: int = setting(0, "draws the division", least=0)
-    validation: float = setting(
-        0.1, "share of the training part that chooses the best step", least=0, most=0.9
+    split_seed: Number = setting("draws the division", 0)
+    validation: Annotated[float, Field(ge=0, le=0.9)] = setting(
+        "share of the training part that chooses the best step", 0.1
     )
-    augment: tuple[str, ...] = setting(
-        (),
-        "what is done to training images, in this order",
-        choices=("projective", "flip", "crop"),
-    )
-    workers: int = setting(0, "processes that read and decode images", least=0)
+    augment: Annotated[
+        tuple[str, ...], SeveralWords, one_of(("projective", "flip", "crop"))
+    ] = setting("what is done to training images, in this order", ())
+    workers: Number = setting("processes that read and decode images", 0)
     cache: str | None = setting(
-        None, "folder for the outputs of a frozen trunk; None: in the model folder"
+        "folder for the outputs of a frozen trunk; None: in the model folder"
     )
 
 
-@dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(Section):
     """What makes embeddings."""
 
     name: str | None = setting(
-        None,
-        "alexnet, efficientnet-lite0, small, head, timm/NAME, torchvision/NAME or "
-        "package.module:function; None: by the shape of the items",
+        "alexnet, efficientnet-lite0, small, mlp, head, timm/NAME or torchvision/NAME; "
+        "None: by the shape of the items"
     )
-    dim: int | None = setting(
-        None, "length of the embedding; None: the network's", least=1
+    dim: Count | None = setting(
+        "length of the embedding; None: the network's, or as the coder needs"
     )
     options: Options = own_options("the network's own, such as hidden or weights")
-    trainable_blocks: int | None = setting(
-        None,
-        "blocks that train, from the last; 0 freezes the trunk; None: all",
-        least=0,
+    trainable_blocks: Number | None = setting(
+        "blocks that train, from the last; 0 freezes the trunk; None: all"
     )
-    engine: str = setting(
-        "torch",
-        "what computes the outputs of a frozen trunk; openvino is faster on a CPU",
-        choices=("torch", "openvino"),
+    engine: Annotated[str, one_of(("auto", "torch", "openvino"))] = setting(
+        "what computes the outputs of a frozen trunk; auto: OpenVINO where it pays",
+        "auto",
     )
 
 
-@dataclass(frozen=True)
-class LossSettings:
+class MethodSettings(Section):
+    """A named choice of loss, regularizer, layer and coder."""
+
+    name: Annotated[str, one_of(METHODS)] = setting(
+        "the method; its parts may be changed one by one below", "snapping"
+    )
+
+
+class LossSettings(Section):
     """What the embeddings should achieve."""
 
-    name: str = setting("triplet", "the loss", choices=LOSSES)
+    name: Annotated[str, one_of(every_loss())] = setting("the loss", "triplet")
     options: Options = own_options("the loss's own, such as margin")
-    triplets: str = setting(
-        "batch-all", "how the triplet loss's triplets are chosen", choices=TRIPLETS
+    triplets: Annotated[str, one_of(TRIPLETS)] = setting(
+        "how the triplet loss's triplets are chosen", "batch-all"
     )
     triplet_options: Options = own_options("of that choice, such as capacity")
 
 
-@dataclass(frozen=True)
-class QuantizerSettings:
+class RegularizerSettings(Section):
+    """What is added to the loss."""
+
+    name: Annotated[str, one_of(every_regularizer())] = setting(
+        "the regularizer, a term of embeddings and coder", "none"
+    )
+    options: Options = own_options("the regularizer's own, such as strength")
+
+
+class LayerSettings(Section):
+    """What stands between embeddings and loss, and from when on."""
+
+    name: Annotated[str, one_of(LAYERS)] | None = setting(
+        "the layer; None: snapping for quantizers, plain for the other coders"
+    )
+    options: Options = own_options("the layer's own, such as strength and neighbors")
+    warmup: Share = setting("share of the steps before the coder is fitted", 0.2)
+    ramp: Share = setting(
+        "share of the steps after that in which options move from their first values",
+        0.0,
+    )
+    first: Options = own_options("options at the start of the ramp, such as strength")
+
+
+class CoderSettings(Section):
     """What makes codes."""
 
-    kind: str = setting("pq", "the quantizer", choices=QUANTIZERS)
-    bits: int = setting(32, "length of a code", least=1)
-    codebook_size: int | None = setting(
-        None, "codewords in a codebook; None: 256, or fewer if bits need it", least=2
+    kind: Annotated[str, one_of(CODERS)] = setting("the quantizer or hasher", "pq")
+    bits: Count = setting("length of a code", 32)
+    codebook_size: Annotated[int, Field(ge=2)] | None = setting(
+        "codewords in a quantizer's codebook; None: 256, or fewer if bits need it"
     )
-    decay: float = setting(
-        0.99, "what an update leaves of the weight of earlier ones", least=0, most=1
-    )
-    options: Options = own_options("the quantizer's own")
-    update_every: int = setting(
-        1, "steps from one codebook update to the next", least=1
-    )
-    refit: str = setting(
-        "database",
-        "what the codebooks are fitted to when training is over",
-        choices=("database", "train", "none"),
+    options: Options = own_options("the coder's own, such as decay")
+    update_every: Count = setting("steps from one update to the next", 1)
+    refit: Annotated[str, one_of(("database", "train", "none"))] = setting(
+        "what the coder is fitted to when training is over", "database"
     )
 
 
-@dataclass(frozen=True)
-class SnappingSettings:
-    """What stands between embeddings and loss, from when on, and how strong."""
-
-    layer: str = setting("snapping", "the layer, or a rival of it", choices=LAYERS)
-    strength: float = setting(0.3, "λ, the share of the gradient not turned", least=0)
-    neighbors: int = setting(150, "candidates of each row", least=1)
-    warmup: float = setting(
-        0.2, "share of the steps before the codebooks are fitted", least=0, most=1
-    )
-    ramp: float = setting(
-        0.0,
-        "share of the steps after that in which strength and neighbors move from "
-        "their first values to their last",
-        least=0,
-        most=1,
-    )
-    first_strength: float = setting(1.0, "λ at the start of the ramp", least=0)
-    first_neighbors: int | None = setting(
-        None, "candidates at the start of the ramp; None: as at its end", least=1
-    )
-
-
-@dataclass(frozen=True)
-class OptimizerSettings:
+class OptimizerSettings(Section):
     """How the network moves."""
 
-    name: str = setting("adamw", "the optimizer", choices=("sgd", "adamw"))
-    rate: float = setting(1e-3, "learning rate of what starts fresh", least=0)
-    trunk_rate: float | None = setting(
-        None, "learning rate of the trunk's last block; None: rate", least=0
+    name: Annotated[str, one_of(("sgd", "adamw"))] = setting("the optimizer", "adamw")
+    rate: AtLeastZero = setting("learning rate of what starts fresh", 1e-3)
+    trunk_rate: AtLeastZero | None = setting(
+        "learning rate of the trunk's last block; None: rate"
     )
-    layer_decay: float = setting(
-        1.0, "how much slower each earlier block learns", least=0, most=1
+    layer_decay: Share = setting("how much slower each earlier block learns", 1.0)
+    momentum: Share = setting("of sgd", 0.9)
+    weight_decay: AtLeastZero = setting("of the weights", 1e-4)
+    schedule: Annotated[str, one_of(("cosine", "step", "constant"))] = setting(
+        "of the rate", "cosine"
     )
-    momentum: float = setting(0.9, "of sgd", least=0, most=1)
-    weight_decay: float = setting(1e-4, "of the weights", least=0)
-    schedule: str = setting(
-        "cosine", "of the rate", choices=("cosine", "step", "constant")
+    milestones: Annotated[tuple[float, ...], SeveralWords] = setting(
+        "shares of the steps at which the step schedule divides by ten", (0.5, 0.75)
     )
-    milestones: tuple[float, ...] = setting(
-        (0.5, 0.75), "shares of the steps at which the step schedule divides by ten"
-    )
-    clip: float | None = setting(
-        None, "largest norm of the whole gradient; None: any", least=0
-    )
+    clip: AtLeastZero | None = setting("largest norm of the whole gradient; None: any")
 
 
-@dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Section):
     """How long, how often, on what."""
 
-    steps: int = setting(2000, "batches to learn from", least=1)
-    batch_size: int | None = setting(
-        None, "items a batch, over all processes; None: 128, or all there are", least=2
+    steps: Count = setting("batches to learn from", 2000)
+    batch_size: Annotated[int, Field(ge=2)] | None = setting(
+        "items a batch, over all processes; None: 128, or all there are"
     )
-    items_per_class: int = setting(
-        0, "items of each class in a batch; 0 takes what comes", least=0
+    items_per_class: Number = setting(
+        "items of each class in a batch; 0 takes what comes", 0
     )
-    seed: int = setting(0, "of fresh weights, batches and dropout", least=0)
-    monitor_every: int = setting(50, "steps between two records", least=1)
-    validate_every: int = setting(200, "steps between two validations", least=1)
-    checkpoint_every: int = setting(200, "steps between two checkpoints", least=1)
+    seed: Annotated[int, Field(ge=0, lt=2**23)] = setting(
+        "of fresh weights, batches and dropout", 0
+    )
+    monitor_every: Count = setting("steps between two records", 50)
+    validate_every: Count = setting("steps between two validations", 200)
+    checkpoint_every: Count = setting("steps between two checkpoints", 200)
     score_queries: bool = setting(
-        True, "score the finished model on the test queries; false while choosing"
+        "score the finished model on the test queries; false while choosing", True
     )
-    device: str | None = setting(None, "cpu or cuda; None: cuda where there is one")
-    autocast: bool = setting(True, "bfloat16 in the network, on CUDA only")
-    compile: bool = setting(False, "compile the network with torch.compile")
+    device: str | None = setting("cpu or cuda; None: cuda where there is one")
+    autocast: bool = setting("bfloat16 in the network, on CUDA only", True)
+    compile: bool = setting("compile the network with torch.compile", False)
 
 
-@dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Section):
     """One training run. ``make_config`` reads it from TOML and ``key=value``."""
 
-    data: DataSettings = field(default_factory=DataSettings)
-    network: NetworkSettings = field(default_factory=NetworkSettings)
-    loss: LossSettings = field(default_factory=LossSettings)
-    quantizer: QuantizerSettings = field(default_factory=QuantizerSettings)
-    snapping: SnappingSettings = field(default_factory=SnappingSettings)
-    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
-    run: RunSettings = field(default_factory=RunSettings)
+    data: DataSettings = Field(default_factory=DataSettings)
+    network: NetworkSettings = Field(default_factory=NetworkSettings)
+    method: MethodSettings = Field(default_factory=MethodSettings)
+    loss: LossSettings = Field(default_factory=LossSettings)
+    regularizer: RegularizerSettings = Field(default_factory=RegularizerSettings)
+    layer: LayerSettings = Field(default_factory=LayerSettings)
+    coder: CoderSettings = Field(default_factory=CoderSettings)
+    optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
+    run: RunSettings = Field(default_factory=RunSettings)

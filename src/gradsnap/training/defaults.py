@@ -1,11 +1,16 @@
 """What a configuration leaves open, settled by the data."""
 
 import importlib.util
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from gradsnap.coders import CODERS, Quantizer
 from gradsnap.data import PROTOCOLS, Dataset, Split, open_dataset
 from gradsnap.errors import InputError
+from gradsnap.layers import LAYERS
+from gradsnap.methods import every_loss, every_regularizer
+from gradsnap.registry import default_options
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.settings import changed
 
@@ -19,20 +24,50 @@ PROTOCOL_OF = {
 
 SMALL_SIDE = 64
 BATCH_SIZE = 128
-EMBEDDING_DIM = 64
 
 
-def opened(config: TrainingConfig) -> tuple[TrainingConfig, Dataset, Split]:
-    """The data of a configuration, its split, and the configuration filled in."""
+def settled(
+    config: TrainingConfig, network_from: str | None = None
+) -> tuple[TrainingConfig, Dataset, Split]:
+    """The configuration filled in, its data, opened once, and their split."""
     dataset = open_items(config.data)
-    config = _with_network(config, dataset)
-    if config.data.side is not None or config.data.channels is not None:
-        dataset = open_items(config.data)
-    name = config.data.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
+    config = with_parts(config)
+    config = _with_network(config, dataset, network_from)
+    data = config.data
+    if len(dataset.item_shape) == 3:
+        dataset = dataset.reading(side=data.side, channels=data.channels)
+    name = data.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
     config = changed(config, data={"protocol": name})
     split = divided(dataset, config.data)
     size = config.run.batch_size or min(BATCH_SIZE, len(split.train))
     return changed(config, run={"batch_size": size}), dataset, split
+
+
+def with_parts(config: TrainingConfig) -> TrainingConfig:
+    """Layer, loss and regularizer by name, with every option they will have.
+
+    What is recorded is what was really used, defaults included.
+    """
+    kind = CODERS[config.coder.kind]
+    layer = config.layer.name or (
+        "snapping" if issubclass(kind, Quantizer) else "plain"
+    )
+    parts: dict[str, tuple[Mapping[str, Callable[..., object]], str]] = {
+        "layer": (LAYERS, layer),
+        "loss": (every_loss(), config.loss.name),
+        "regularizer": (every_regularizer(), config.regularizer.name),
+    }
+    tables = {
+        section: {
+            "name": name,
+            "options": _plain_values(default_options(registry[name]))
+            | getattr(config, section).options,
+        }
+        for section, (registry, name) in parts.items()
+    }
+    dim = kind.dim_of_bits(config.coder.bits)
+    network = {} if dim is None or config.network.dim is not None else {"dim": dim}
+    return changed(config, **tables, network=network)
 
 
 def open_items(settings: DataSettings) -> Dataset:
@@ -67,28 +102,36 @@ def divided(dataset: Dataset, settings: DataSettings) -> Split:
     return dataset.split(made, settings.split_seed)
 
 
-def _with_network(config: TrainingConfig, dataset: Dataset) -> TrainingConfig:
+def _plain_values(options: Mapping[str, object]) -> dict[str, object]:
+    """Those that a file can hold."""
+    plain = (bool, int, float, str)
+    return {name: value for name, value in options.items() if isinstance(value, plain)}
+
+
+def _with_network(
+    config: TrainingConfig, dataset: Dataset, network_from: str | None
+) -> TrainingConfig:
     """The network by the shape of the items, where none is named."""
-    shape = _shape(dataset)
+    shape = dataset.item_shape
     if len(shape) == 1:
         return _with_head(config, shape[0])
-    name = config.network.name or _network_of(shape)
+    name = config.network.name or (None if network_from else _network_of(shape))
     if name == "head":
         raise InputError(
             f"{dataset.name} holds images, and the network head takes vectors; choose "
-            f"small, alexnet or efficientnet-lite0"
+            f"small, mlp, alexnet or efficientnet-lite0"
         )
     options: dict[str, Any] = dict(config.network.options)
     side = options.get("side") or config.data.side
     blocks = config.network.trainable_blocks
-    if name == "small":
+    if name in ("small", "mlp"):
         options |= {"side": side or min(shape[1], SMALL_SIDE)}
         options |= {"channels": config.data.channels or shape[0]}
     elif side:
         options |= {"side": side}
     if name == "efficientnet-lite0" and config.network.name is None and blocks is None:
         blocks = 0  # an adapter on ImageNet's features: minutes on a CPU
-    channels = options.get("channels", 3)
+    channels = options.get("channels", len(options.get("mean", (0, 0, 0))))
     network = {"name": name, "options": options, "trainable_blocks": blocks}
     data = {"channels": channels}
     if shape[1] != shape[2] or shape[1] > SMALL_SIDE:
@@ -114,7 +157,3 @@ def _network_of(shape: tuple[int, ...]) -> str:
             "and data.side=64, or alexnet with network.options.weights=FILE"
         )
     return "efficientnet-lite0"
-
-
-def _shape(dataset: Dataset) -> tuple[int, ...]:
-    return dataset.item_shape

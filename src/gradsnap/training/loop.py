@@ -1,18 +1,20 @@
-"""The one loop: batch → embed → snap → loss → backward → step → update."""
+"""The one loop: batch → embed → snap → loss → backward → step → update.
 
-import dataclasses
+Rates and the layer's options are functions of the step alone, so that a checkpoint has
+nothing to say about them.
+"""
+
+import math
 import typing
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from gradsnap.layers.rules import SnappingRule
-from gradsnap.layers.snapping import GradientSnapping
-from gradsnap.training.config import TrainingConfig
-from gradsnap.training.feed import Feed
-from gradsnap.training.learner import Learner, trainable
+from gradsnap.training.batches import Feed
+from gradsnap.training.config import LayerSettings, OptimizerSettings, TrainingConfig
+from gradsnap.training.learner import Learner
 from gradsnap.training.processes import Processes
-from gradsnap.training.schedules import RateSchedule, SnappingSchedule
 
 
 class Watcher(typing.Protocol):
@@ -31,41 +33,105 @@ def train(
 ) -> None:
     """Trains from the learner's step to the configuration's last."""
     network = _for_processes(learner.trained, config, processes, feed.device)
-    quantizer, optimizer, run = learner.quantizer, learner.optimizer, config.run
+    method, optimizer, run = learner.method, learner.optimizer, config.run
     rates = RateSchedule(config.optimizer, run.steps)
-    snapping = SnappingSchedule(config.snapping, run.steps)
+    options = LayerSchedule(config.layer, run.steps)
     network.train()
     for batch in feed.batches(learner.step, run.steps):
         torch.manual_seed(_step_seed(run.seed, learner.step, processes.rank))
-        if learner.step == snapping.fit_step:
-            fit_codebooks(learner, feed, processes)
+        if learner.step == options.fit_step and method.coder.follows:
+            fit_coder(learner, feed, processes)
         _set_rates(learner, rates(learner.step))
-        _set_snapping(learner.layer, snapping, learner.step)
+        options.set(method.layer, learner.step)
 
         with torch.autocast("cuda", torch.bfloat16, _autocasts(config, feed.device)):
             embeddings = network(batch.inputs).float()
-        passed = processes.weighted(embeddings)
-        if quantizer.fitted:
-            passed = learner.layer(passed)  # identity forward
+        own = processes.weighted(embeddings)
+        passed = method.through_layer(own)  # identity forward
         every = processes.gathered(passed, len(batch.labels))
-        loss = learner.criterion(every, batch)
+        plain = every if passed is own else processes.gathered(own, len(batch.labels))
+        loss = method.similarity_loss(every, batch.labels, batch.triplets)
+        # A regularizer looks at the embeddings themselves, whatever the layer gives.
+        loss = loss + method.regularizer(plain, method.coder)
         optimizer.zero_grad()
         loss.backward()  # gradients arrive snapped
         if config.optimizer.clip is not None:
-            nn.utils.clip_grad_norm_(trainable(learner), config.optimizer.clip)
+            nn.utils.clip_grad_norm_(learner.trainable(), config.optimizer.clip)
         optimizer.step()
-        if quantizer.fitted and learner.step % config.quantizer.update_every == 0:
-            quantizer.update(embeddings.detach(), processes.reduce)  # codebooks follow
+        if method.coder.fitted and learner.step % config.coder.update_every == 0:
+            method.coder.update(embeddings.detach(), processes.reduce)  # codes follow
         learner.step += 1
         watcher.after_step(learner, embeddings.detach(), loss.detach())
 
 
-def fit_codebooks(learner: Learner, feed: Feed, processes: Processes) -> None:
-    """Fits the codebooks to the training part, once for all processes."""
-    rows = feed.embed(learner.trained, feed.split.train)
+def fit_coder(learner: Learner, feed: Feed, processes: Processes) -> None:
+    """Fits the coder to the training part, once for all processes."""
+    train_part = feed.split.train
+    rows = feed.embed(learner.trained, train_part)
     if processes.first:
-        learner.quantizer.fit(rows)
-    processes.share_from_first(learner.quantizer)
+        learner.method.coder.fit(rows, feed.labels[train_part])
+    processes.share_from_first(learner.method.coder)
+
+
+@dataclass(frozen=True)
+class RateSchedule:
+    """What the learning rates are multiplied by.
+
+    Example:
+        >>> schedule = RateSchedule(OptimizerSettings(schedule="cosine"), steps=100)
+        >>> [round(schedule(step), 3) for step in (0, 50, 100)]
+        [1.0, 0.5, 0.0]
+    """
+
+    settings: OptimizerSettings
+    steps: int
+
+    def __call__(self, step: int) -> float:
+        """The factor at a step, 0 to 1."""
+        share = step / self.steps
+        if self.settings.schedule == "cosine":
+            return (1 + math.cos(math.pi * min(share, 1))) / 2
+        if self.settings.schedule == "step":
+            return 0.1 ** sum(share >= one for one in self.settings.milestones)
+        return 1.0
+
+
+@dataclass(frozen=True)
+class LayerSchedule:
+    """When the coder is fitted, and how strong the layer is from then on.
+
+    Codewords lie inside the hull of the embeddings, so that snapping from the first
+    step contracts them and can stall a margin loss on a fresh head: first a warm-up.
+
+    Example:
+        >>> settings = LayerSettings(
+        ...     options={"strength": 0.3}, first={"strength": 1.0}, warmup=0.2, ramp=0.4
+        ... )
+        >>> schedule = LayerSchedule(settings, steps=100)
+        >>> schedule.fit_step, [schedule.value("strength", s) for s in (20, 40, 60)]
+        (20, [1.0, 0.65, 0.3])
+    """
+
+    settings: LayerSettings
+    steps: int
+
+    @property
+    def fit_step(self) -> int:
+        """The step before which the coder is fitted."""
+        return round(self.settings.warmup * self.steps)
+
+    def value(self, name: str, step: int) -> float:
+        """An option at a step, whole where its last value is."""
+        first, last = self.settings.first[name], self.settings.options[name]
+        length = self.settings.ramp * self.steps
+        done = 1.0 if length == 0 else min(1.0, (step - self.fit_step) / length)
+        between: float = first + (last - first) * max(0.0, done)
+        return round(between) if isinstance(last, int) else between
+
+    def set(self, layer: nn.Module, step: int) -> None:
+        """Gives the layer its options at a step, those that ramp."""
+        for name in self.settings.first:
+            setattr(layer, name, self.value(name, step))
 
 
 def _for_processes(
@@ -94,9 +160,3 @@ def _autocasts(config: TrainingConfig, device: torch.device) -> bool:
 def _set_rates(learner: Learner, factor: float) -> None:
     for group in learner.optimizer.param_groups:
         group["lr"] = group["first_lr"] * factor
-
-
-def _set_snapping(layer: nn.Module, schedule: SnappingSchedule, step: int) -> None:
-    if isinstance(layer, GradientSnapping) and isinstance(layer.rule, SnappingRule):
-        layer.rule = dataclasses.replace(layer.rule, strength=schedule.strength(step))
-        layer.neighbors = schedule.neighbors(step)

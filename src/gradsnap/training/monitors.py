@@ -20,12 +20,11 @@ from rich.progress import (
 )
 from torch import Tensor
 
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.layers.snapping import GradientSnapping
+from gradsnap.layers.snapping import GradientSnapping, Snapped
 from gradsnap.progress import is_drawn
 from gradsnap.training.learner import Learner
-from gradsnap.training.scoring import relative_error
 
 Record = dict[str, Any]
 
@@ -51,11 +50,13 @@ def measure(learner: Learner, embeddings: Tensor, loss: Tensor) -> Record:
         "rate": learner.optimizer.param_groups[0]["lr"],
         "norm": float(embeddings.norm(dim=1).mean()),
     }
-    if learner.quantizer.fitted:
-        record["relative_error"] = relative_error(learner.quantizer, embeddings)
-        record |= codeword_use(learner.quantizer)
-    if isinstance(learner.layer, GradientSnapping) and learner.layer.last is not None:
-        record |= _snapped(learner.layer)
+    coder, layer = learner.method.coder, learner.method.layer
+    if isinstance(coder, Quantizer) and coder.fitted:
+        record["relative_error"] = coder.relative_error(embeddings)
+        record |= codeword_use(coder)
+    if isinstance(layer, GradientSnapping) and layer.last is not None:
+        record |= snapping_record(layer.last)
+        record |= {"strength": layer.strength, "neighbors": layer.neighbors}
     return record
 
 
@@ -74,18 +75,13 @@ def codeword_use(quantizer: Quantizer) -> Record:
     }
 
 
-def _snapped(layer: GradientSnapping) -> Record:
+def snapping_record(last: Snapped) -> Record:
     """Of the rows that have a gradient: those whose loss is settled have none."""
-    last = layer.last
-    if last is None:
-        return {}
     active = last.conformity != 0
     conformity = last.conformity[active].float().clamp(-1, 1)
     histogram = torch.histc(conformity, HISTOGRAM_BINS, min=-1, max=1)
     count = max(len(conformity), 1)
     return {
-        "strength": getattr(layer.rule, "strength", None),
-        "neighbors": layer.neighbors,
         "active": float(active.double().mean()),
         "conformity": float(conformity.sum() / count),
         "accepted": float(last.accepted[active].sum() / count),

@@ -12,8 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from gradsnap.coders.quantizers.quantizer import Reduce
-from gradsnap.training.batches import share
+from gradsnap.coders.coder import Reduce
 
 TIMEOUT = timedelta(minutes=30)
 """How long a process waits for one that has stopped answering."""
@@ -88,6 +87,15 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         yield Processes(dist.get_rank(), world)
     finally:
         dist.destroy_process_group()
+
+
+def share(count: int, rank: int, world: int) -> slice:
+    """The rows of ``count`` that belong to one of ``world`` processes.
+
+    >>> [share(10, rank, 3) for rank in range(3)]
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
+    """
+    return slice(count * rank // world, count * (rank + 1) // world)
 
 
 class _Gather(torch.autograd.Function):

@@ -15,15 +15,16 @@ from gradsnap.data import Dataset, Split
 from gradsnap.errors import InputError
 from gradsnap.evaluation import RankingRules
 from gradsnap.files import make_folder, write_text
-from gradsnap.inference.model import WEIGHTS, Model
-from gradsnap.inference.trunk import with_trunk_outputs
+from gradsnap.inference.model import CONFIG, WEIGHTS, Model, NetworkSpec
+from gradsnap.inference.trunk import trunk_file, with_trunk_outputs, write_trunk_outputs
+from gradsnap.networks import Network
 from gradsnap.training.batch_norm import with_global_batch_norm
+from gradsnap.training.batches import Feed
 from gradsnap.training.checkpoints import load_checkpoint, save_checkpoint, truncate_log
 from gradsnap.training.config import TrainingConfig
-from gradsnap.training.defaults import opened
-from gradsnap.training.feed import Feed
+from gradsnap.training.defaults import settled
 from gradsnap.training.learner import Learner, new_learner, new_network, trunk_is_kept
-from gradsnap.training.loop import train
+from gradsnap.training.loop import fit_coder, train
 from gradsnap.training.monitors import (
     Bar,
     JsonLines,
@@ -41,7 +42,11 @@ logger = logging.getLogger(__name__)
 
 
 def run_training(
-    config: TrainingConfig, out: Path, *, tensorboard: bool = False
+    config: TrainingConfig,
+    out: Path,
+    *,
+    tensorboard: bool = False,
+    network_from: str | None = None,
 ) -> Model | None:
     """Trains, and writes the model folder ``out``; goes on where a run stopped.
 
@@ -50,6 +55,7 @@ def run_training(
         out: the folder. A checkpoint of the same configuration in it is resumed, of
             another one refused, and so is a finished model.
         tensorboard: also write for TensorBoard, into ``out/tensorboard``.
+        network_from: ``package.module:function`` of what builds the network.
 
     Returns:
         The model, on the first of several processes; None on the others.
@@ -58,56 +64,48 @@ def run_training(
         raise InputError(f"{out} holds a model already: name another folder")
     device = _device(config)
     with joined_processes(device) as processes, torch.random.fork_rng():
-        config, dataset, split = opened(config)
+        config, dataset, split = settled(config, network_from)
+        network = new_network(config.network, config.run.seed, network_from)
         if processes.first:
             make_folder(out / "checkpoints")
-            write_text(out / "config.toml", to_toml(config))
-        run = _started(config, dataset, split, out, device, processes)
-        if processes.first:
-            truncate_log(out / "log.jsonl", run.learner.step)
-        with run.logging(tensorboard):
-            train(run.learner, run.feed, config, run, processes)
-        model = run.finished() if processes.first else None
+            write_text(out / CONFIG, to_toml(config))
+        feed = _feed(config, dataset, split, network, out, device, processes)
+        learner = new_learner(config, len(dataset.classes), network, device)
+        watch = TrainingWatch(config, learner, feed, out, processes)
+        watch.resume()
+        with watch.logging(tensorboard):
+            train(learner, feed, config, watch, processes)
+        model = watch.finish() if processes.first else None
         processes.wait()  # none leaves before all are done
         return model
 
 
-def _started(
+def _feed(
     config: TrainingConfig,
     dataset: Dataset,
     split: Split,
+    network: Network,
     out: Path,
     device: torch.device,
     processes: Processes,
-) -> "Run":
-    network = new_network(config.network, config.run.seed)
+) -> Feed:
+    """The items as the part of the network that trains takes them."""
     network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if processes.world > 1:
         with_global_batch_norm(network)
     prepare: nn.Module = network.preprocess
-    items = dataset
     if trunk_is_kept(config):
-        folder = Path(config.data.cache or out / "cache")
-        items = with_trunk_outputs(
-            dataset,
-            network,
-            folder,
-            processes,
-            config.data.workers,
-            config.network.engine,
-        )
-        prepare = nn.Identity()
-    feed = Feed(items, split, prepare, config, device, processes)
-    learner = new_learner(config, len(dataset.classes), network, device)
-    run = Run(config, learner, feed, out, processes)
-    if run.last.is_file():
-        load_checkpoint(learner, config, run.last)
-        logger.info("going on from step %d of %d", learner.step, config.run.steps)
-    return run
+        path = trunk_file(dataset, network, Path(config.data.cache or out / "cache"))
+        if processes.first:
+            engine, workers = config.network.engine, config.data.workers
+            write_trunk_outputs(dataset, network, path, workers, engine)
+        processes.wait()
+        dataset, prepare = with_trunk_outputs(dataset, path), nn.Identity()
+    return Feed(dataset, split, prepare, config, device, processes)
 
 
 @dataclass(eq=False)
-class Run:
+class TrainingWatch:
     """Watches the loop: records, validations, checkpoints, and the end."""
 
     config: TrainingConfig
@@ -127,6 +125,15 @@ class Run:
     def best(self) -> Path:
         """The checkpoint whose codes ranked best on the validation part."""
         return self.out / "checkpoints" / "best.safetensors"
+
+    def resume(self) -> None:
+        """Puts the learner where an interrupted run stood."""
+        if self.last.is_file():
+            load_checkpoint(self.learner, self.config, self.last)
+            done, steps = self.learner.step, self.config.run.steps
+            logger.info("going on from step %d of %d", done, steps)
+        if self.processes.first:
+            truncate_log(self.out / "log.jsonl", self.learner.step)
 
     @contextlib.contextmanager
     def logging(self, tensorboard: bool) -> Iterator[None]:
@@ -152,54 +159,63 @@ class Run:
             record = measure(learner, embeddings, loss)
             check_loss(record)
         if len(self.feed.split.validation) and self._is_due(run.validate_every):
-            record |= {"step": step} | self._validated()
+            record |= {"step": step} | self._validate()
         if self.log is not None and record:
             self.log.write(record)
         if self._is_due(run.checkpoint_every) and self.processes.first:
             save_checkpoint(learner, self.config, self.last)
 
-    def finished(self) -> Model:
-        """The best network with codebooks fitted anew, scored once and written."""
+    def finish(self) -> Model:
+        """The best network with its coder fitted anew, scored once and written."""
         learner = self.learner
         if self.best.is_file():
             load_checkpoint(learner, self.config, self.best)
-        scores = self._refitted_scores()
-        card = self._card(scores)
-        model = Model(learner.network, learner.quantizer, self.config, card)
-        model.save(self.out)
+        card = self._card(self._refit_and_score())
+        data, network = self.config.data, self.config.network
+        options = network.options | {"dim": learner.network.dim}
+        spec = NetworkSpec(network.name, options, data.side, data.channels)
+        coder = learner.method.coder
+        model = Model(learner.network, coder, spec, card, self.out)
+        model.save(self.out, to_toml(self.config))
         learner.network.requires_grad_(False).eval()
         return model
 
-    def _refitted_scores(self) -> Scores | None:
-        """Fits the codebooks anew; scores on the queries, which nothing has seen."""
-        split, chosen = self.feed.split, self.config.quantizer.refit
+    def _refit_and_score(self) -> Scores | None:
+        """Fits the coder anew; scores on the queries, which nothing has seen."""
+        split, chosen = self.feed.split, self.config.coder.refit
         scored = self.config.run.score_queries
-        quantizer = self.learner.quantizer
-        if chosen == "train" or not quantizer.fitted:
-            quantizer.fit(self.feed.embed(self.learner.trained, split.train))
+        coder = self.learner.method.coder
+        if chosen == "train" or not coder.fitted:
+            coder.fit(*self._labelled(split.train))
         if chosen != "database" and not scored:
             return None
         searched = self._labelled(split.database)
         if chosen == "database":
-            quantizer.fit(searched.rows)
+            coder.fit(*searched)
         if not scored:
             return None
-        return score(quantizer, self._labelled(split.queries), searched, self._rules)
+        return score(coder, self._labelled(split.queries), searched, self._rules)
 
     def _is_due(self, every: int) -> bool:
         return (
             self.learner.step % every == 0 or self.learner.step == self.config.run.steps
         )
 
-    def _validated(self) -> Record:
-        """MAP on the validation part; the best so far is kept."""
+    def _validate(self) -> Record:
+        """MAP on the validation part; the best so far is kept.
+
+        A coder that does not follow the network is fitted to it as it is now, so that
+        what is judged is what the finished model will be.
+        """
         learner, split = self.learner, self.feed.split
-        if not learner.quantizer.fitted:
+        coder = learner.method.coder
+        if not coder.follows:
+            fit_coder(learner, self.feed, self.processes)
+        if not coder.fitted:
             return {}
         queries = self._labelled(split.validation)
         searched = self._labelled(split.validation_database)
-        scores = score(learner.quantizer, queries, searched, self._rules)
-        figures = scores.figures()
+        figures = score(coder, queries, searched, self._rules).figures()
         if figures["code_map"] > learner.best:
             learner.best = figures["code_map"]
             if self.processes.first:
@@ -216,17 +232,22 @@ class Run:
         return Labelled(rows, labels.to(rows.device))
 
     def _card(self, scores: Scores | None) -> dict[str, Any]:
-        split, data = self.feed.split, self.config.data
-        name, bits = self.feed.dataset.name, self.learner.quantizer.bits
-        protocol = protocol_card(self.config, name, split, self._rules, bits)
+        split, data, dataset = self.feed.split, self.config.data, self.feed.dataset
+        bits = self.learner.method.coder.bits
+        protocol = protocol_card(self.config, dataset.name, split, self._rules, bits)
         return {
-            "data": name,
-            "items": len(self.feed.dataset),
-            "skipped": len(self.feed.dataset.skipped),
-            "classes": list(self.feed.dataset.classes),
+            "data": dataset.name,
+            "items": len(dataset),
+            "skipped": len(dataset.skipped),
+            "classes": list(dataset.classes),
             "protocol": {"name": data.protocol, **data.protocol_options},
+            "method": self.config.method.name,
+            "loss": self.config.loss.name,
+            "layer": self.config.layer.name,
+            "coder": self.config.coder.kind,
             "bits": bits,
             "step": self.learner.step,
+            "steps": self.config.run.steps,
             "validation_code_map": max(self.learner.best, 0.0) or None,
             "figures": {} if scores is None else scores.figures(),
             "rules": str(self._rules),
@@ -241,6 +262,8 @@ def _device(config: TrainingConfig) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"run.device cannot be {name!r}: cpu or cuda") from error
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"run.device cannot be {name!r}: cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("run.device is cuda, and this machine has none; choose cpu")
     return device

@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders import Coder
 from gradsnap.data import Split
 from gradsnap.evaluation import (
-    CodeDistances,
     EmbeddingDistances,
     Evaluation,
     ProtocolCard,
     RankingRules,
+    code_distances,
     evaluate,
 )
 from gradsnap.training.config import TrainingConfig
@@ -35,17 +35,16 @@ class Scores(NamedTuple):
     floats: Evaluation
     """Ranking by the embeddings' distances."""
     codes: Evaluation
-    """Ranking by the distances from queries to reconstructions."""
-    relative_error: float
+    """Ranking by the coder's distances from queries to codes."""
+    relative_error: float | None
     """Quantization error over the variance of the database's embeddings."""
 
     def figures(self) -> dict[str, float]:
-        """The three numbers of a table."""
-        return {
-            "float_map": self.floats.map,
-            "code_map": self.codes.map,
-            "relative_error": self.relative_error,
-        }
+        """The numbers of a table; a hash has no quantization error."""
+        error = self.relative_error
+        return {"float_map": self.floats.map, "code_map": self.codes.map} | (
+            {} if error is None else {"relative_error": error}
+        )
 
 
 def rules_of(protocol: str | None) -> RankingRules:
@@ -67,26 +66,38 @@ def protocol_card(
         rules,
         seeds=[config.data.split_seed],
         network=config.network.name or "",
-        method=f"{config.snapping.layer}, {config.quantizer.kind}",
+        method=f"{config.method.name}: {config.layer.name}, {config.coder.kind}",
         bits=bits,
+        options=method_options(config),
     )
 
 
+def method_options(config: TrainingConfig) -> tuple[tuple[str, str], ...]:
+    """What else a figure depends on: the options of every part, and the run's seed."""
+    tables = {
+        f"{section}.{name}": value
+        for section in ("loss", "regularizer", "layer", "coder")
+        for name, value in getattr(config, section).options.items()
+    }
+    tables |= {
+        "loss": config.loss.name,
+        "regularizer": config.regularizer.name,
+        "optimizer.rate": config.optimizer.rate,
+        "run.steps": config.run.steps,
+        "run.seed": config.run.seed,
+    }
+    return tuple((name, str(value)) for name, value in tables.items())
+
+
 def score(
-    quantizer: Quantizer, queries: Labelled, database: Labelled, rules: RankingRules
+    coder: Coder, queries: Labelled, database: Labelled, rules: RankingRules
 ) -> Scores:
     """Ranks the database for every query, by floats and by codes."""
     floats = EmbeddingDistances(queries.rows, database.rows)
-    codes = CodeDistances(quantizer, queries.rows, quantizer.encode(database.rows))
+    codes = code_distances(coder, queries.rows, coder.encode(database.rows))
     labels = queries.labels, database.labels
     return Scores(
         evaluate(floats, *labels, rules),
         evaluate(codes, *labels, rules),
-        relative_error(quantizer, database.rows),
+        coder.relative_error(database.rows),
     )
-
-
-def relative_error(quantizer: Quantizer, rows: Tensor) -> float:
-    """Quantization error of rows (n, dim) over their variance."""
-    spread = (rows - rows.mean(dim=0)).double().square().sum(dim=1).mean()
-    return quantizer.error(rows) / max(float(spread), 1e-30)

@@ -1,19 +1,19 @@
 """From TOML and ``key=value`` to a checked configuration, and back to TOML."""
 
-import dataclasses
 import difflib
 import json
-import math
 import os
 import tomllib
-import types
-import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from gradsnap.errors import InputError
+from gradsnap.methods import METHODS
 from gradsnap.training.config import TrainingConfig
+from gradsnap.training.former import renamed_settings
 
 Table = dict[str, Any]
 
@@ -28,7 +28,7 @@ def read_toml(path: str | os.PathLike[str]) -> Table:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {os.fspath(path)}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{os.fspath(path)} is not TOML: {error}") from error
 
 
@@ -36,6 +36,8 @@ def make_config(
     settings: Mapping[str, Any] | None = None, overrides: Iterable[str] = ()
 ) -> TrainingConfig:
     """A configuration of tables, changed by ``section.key=value`` in order.
+
+    The method's own choices come first, so that whatever is given here wins.
 
     Args:
         settings: tables by section, as ``read_toml`` gives them.
@@ -47,50 +49,43 @@ def make_config(
             choices.
 
     Example:
-        >>> config = make_config({"quantizer": {"bits": 24}}, ["run.steps=500"])
-        >>> config.quantizer.bits, config.run.steps
+        >>> config = make_config({"coder": {"bits": 24}}, ["run.steps=500"])
+        >>> config.coder.bits, config.run.steps
         (24, 500)
     """
     tables: Table = json.loads(json.dumps(settings or {}, default=str))
     for override in overrides:
         _override(tables, override)
-    sections = {field.name: field for field in dataclasses.fields(TrainingConfig)}
-    _refuse_unknown(tables, sections, "section")
-    hints = typing.get_type_hints(TrainingConfig)
-    return TrainingConfig(
-        **{name: _section(name, hints[name], tables[name]) for name in tables}
-    )
+    tables = renamed_settings(tables)
+    chosen = _table(tables, "method").get("name", TrainingConfig().method.name)
+    if chosen in METHODS:  # else the check below has the sentence
+        tables = _merge(METHODS[chosen].tables(chosen), tables)
+    try:
+        return TrainingConfig.model_validate(tables)
+    except ValidationError as error:
+        raise InputError(_sentence(error)) from error
 
 
 def changed(config: TrainingConfig, **sections: Mapping[str, Any]) -> TrainingConfig:
     """The same configuration with some fields replaced, checked again."""
-    tables = to_tables(config)
-    for name, fields in sections.items():
-        tables[name] |= fields
-    return make_config(tables)
+    return make_config(_merge(to_tables(config), sections))
 
 
 def to_tables(config: TrainingConfig) -> Table:
     """The configuration as plain tables; fields that are None are left out."""
-    return {
-        name: {key: value for key, value in section.items() if value is not None}
-        for name, section in dataclasses.asdict(config).items()
-    }
+    return config.model_dump(mode="json", exclude_none=True)
 
 
 def to_toml(config: TrainingConfig) -> str:
     """The configuration as TOML, each field under its documentation."""
     lines = []
-    for section in dataclasses.fields(config):
-        values = getattr(config, section.name)
-        lines += [f"[{section.name}]  # {_summary(values)}"]
-        for field in dataclasses.fields(values):
-            value = getattr(values, field.name)
-            about = field.metadata["about"]
-            shown = "" if value is None else f"{field.name} = {_literal(value)}  "
-            lines.append(
-                f"{shown}# {field.name + ': ' if value is None else ''}{about}"
-            )
+    for section in type(config).model_fields:
+        values: BaseModel = getattr(config, section)
+        lines += [f"[{section}]  # {(type(values).__doc__ or '').splitlines()[0]}"]
+        for name, field in type(values).model_fields.items():
+            value = getattr(values, name)
+            shown = f"# {name}: " if value is None else f"{name} = {literal(value)}  # "
+            lines.append(f"{shown}{field.description}")
         lines.append("")
     return "\n".join(lines)
 
@@ -101,6 +96,23 @@ def differing(one: TrainingConfig, other: TrainingConfig) -> list[str]:
     keys = [(s, k) for s in first for k in {**first[s], **second[s]}]
     pairs = [(s, k, first[s].get(k), second[s].get(k)) for s, k in keys]
     return [f"{s}.{k}: {a!r} is not {b!r}" for s, k, a, b in pairs if a != b]
+
+
+def literal(value: Any) -> str:
+    """The value as TOML writes it.
+
+    Ours, because no library writes a comment behind each value.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(literal(one) for one in value)}]"
+    pairs = (f"{json.dumps(key)} = {literal(one)}" for key, one in value.items())
+    return f"{{{', '.join(pairs)}}}"
 
 
 def _override(tables: Table, override: str) -> None:
@@ -115,114 +127,64 @@ def _override(tables: Table, override: str) -> None:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
             raise InputError(f"{override!r}: {part} is a value, not a table")
-    table[path[-1]] = _parsed(text.strip())
+    table[path[-1]] = _parse(text.strip())
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 
-def _section(name: str, kind: type, table: Any) -> Any:
-    if not isinstance(table, dict):
-        raise InputError(f"{name} must be a table of settings, got {table!r}")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    _refuse_unknown(table, fields, f"setting of {name}")
-    hints = typing.get_type_hints(kind)
-    values = {}
-    for key, value in table.items():
-        converted = _converted(f"{name}.{key}", value, hints[key])
-        _check_limits(f"{name}.{key}", converted, fields[key].metadata)
-        values[key] = converted
-    return kind(**values)
+def _table(tables: Table, name: str) -> Table:
+    found = tables.get(name, {})
+    return found if isinstance(found, dict) else {}
 
 
-def _refuse_unknown(
-    table: Mapping[str, Any], known: Mapping[str, Any], what: str
-) -> None:
-    for key in table:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(
-                f"unknown {what} {key!r}{meant} There are {', '.join(known)}"
-            )
+def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> Table:
+    """Both tables' sections, the second's values over the first's."""
+    merged: Table = {name: dict(values) for name, values in first.items()}
+    for name, values in second.items():
+        known = merged.get(name)
+        both = isinstance(known, dict) and isinstance(values, Mapping)
+        merged[name] = {**known, **values} if both and known is not None else values
+    return merged
 
 
-def _converted(key: str, value: Any, hint: Any) -> Any:
-    """The value as the field's type, where nothing is lost; refused otherwise."""
-    wanted = _plain_type(hint)
-    if value is None and wanted is not hint:
-        return None
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if typing.get_origin(wanted) is tuple:
-        return _as_tuple(key, value, typing.get_args(wanted)[0])
-    kind = typing.get_origin(wanted) or wanted
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise InputError(f"{key} must be {_described(kind)}, got {value!r}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{key} must be finite, got {value}")
-    return value
+def _sentence(error: ValidationError) -> str:
+    """The first thing that is wrong, with the value and the choices."""
+    first = error.errors()[0]
+    *path, last = (str(part) for part in first["loc"])
+    key, given = ".".join([*path, last]), first.get("input")
+    if first["type"] == "extra_forbidden":
+        return _unknown(last, path)
+    words = WORDS.get(first["type"])
+    if words is None:
+        return f"{key} {first['msg'].removeprefix('Value error, ')}"
+    return f"{key} must be {words.format(**first.get('ctx', {}))}, got {given!r}"
 
 
-def _plain_type(hint: Any) -> Any:
-    """The type itself of ``X | None``."""
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        return next(one for one in typing.get_args(hint) if one is not type(None))
-    return hint
+WORDS = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "a text",
+    "dict_type": "a table",
+    "model_type": "a table of settings",
+    "tuple_type": "a list",
+    "finite_number": "finite",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+}
+"""What pydantic found, in words that name what can be."""
 
 
-def _as_tuple(key: str, value: Any, entry: type) -> tuple[Any, ...]:
-    if isinstance(value, str):  # flip,crop from a command line
-        value = [part for part in value.split(",") if part]
-    if not isinstance(value, list | tuple):
-        raise InputError(f"{key} must be a list, got {value!r}")
-    return tuple(_converted(f"{key}[{i}]", one, entry) for i, one in enumerate(value))
-
-
-def _check_limits(key: str, value: Any, limits: Mapping[str, Any]) -> None:
-    choices, least, most = limits["choices"], limits["least"], limits["most"]
-    if choices is not None and value is not None:
-        for one in value if isinstance(value, tuple) else (value,):
-            if one not in choices:
-                raise InputError(
-                    f"{key} cannot be {one!r}; choose from {', '.join(choices)}"
-                )
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        below, above = least is not None and value < least, most is not None
-        if below or (above and value > most):
-            upper = f" and at most {most:g}" if most is not None else ""
-            lower = -math.inf if least is None else least
-            raise InputError(f"{key} must be at least {lower:g}{upper}, got {value}")
-
-
-def _described(kind: type) -> str:
-    names: dict[type, str] = {
-        bool: "true or false",
-        int: "a whole number",
-        float: "a number",
-        str: "a text",
-        dict: "a table",
-    }
-    return names.get(kind, kind.__name__)
-
-
-def _summary(values: Any) -> str:
-    return (type(values).__doc__ or "").splitlines()[0]
-
-
-def _literal(value: Any) -> str:
-    """The value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_literal(one) for one in value)}]"
-    pairs = (f"{json.dumps(key)} = {_literal(one)}" for key, one in value.items())
-    return f"{{{', '.join(pairs)}}}"
+def _unknown(key: str, path: list[str]) -> str:
+    kind = TrainingConfig.model_fields[path[0]].annotation if path else TrainingConfig
+    known = list(getattr(kind, "model_fields", {}))
+    near = difflib.get_close_matches(key, known, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else "."
+    what = f"setting of {path[0]}" if path else "section"
+    return f"unknown {what} {key!r}{meant} There are {', '.join(known)}"

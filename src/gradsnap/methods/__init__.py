@@ -1,0 +1,43 @@
+"""Methods: named choices of loss, regularizer, layer and coder."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from gradsnap.losses import LOSSES
+from gradsnap.methods.dhn import DHN
+from gradsnap.methods.method import Method, Recipe
+from gradsnap.methods.regularizers import REGULARIZERS, QuantizationPenalty
+
+METHODS: dict[str, Recipe] = {
+    "snapping": Recipe(
+        summary="the paper's: triplet loss, gradients snapped, product codes",
+        layer=None,
+    ),
+    "plain": Recipe(summary="triplet loss, codes fitted afterwards"),
+    "dhn": DHN,
+}
+"""Every method by its short name; being in here is being tested."""
+
+
+def every_loss() -> dict[str, Callable[..., nn.Module]]:
+    """The losses of the library, and those that methods bring along, by name."""
+    own = {name: recipe.loss for name, recipe in METHODS.items()}
+    return LOSSES | {name: part for name, part in own.items() if callable(part)}
+
+
+def every_regularizer() -> dict[str, Callable[..., nn.Module]]:
+    """The same of regularizers."""
+    own = {name: recipe.regularizer for name, recipe in METHODS.items()}
+    return REGULARIZERS | {name: part for name, part in own.items() if callable(part)}
+
+
+__all__ = [
+    "METHODS",
+    "REGULARIZERS",
+    "Method",
+    "QuantizationPenalty",
+    "Recipe",
+    "every_loss",
+    "every_regularizer",
+]

@@ -1,0 +1,94 @@
+"""A method: loss, regularizer, layer and coder, and the recipes that name them.
+
+The loop composes the four in plain sight; a recipe is one file and one line in
+``METHODS``. It names parts of the registries or brings a loss or a regularizer of its
+own, which then goes by the recipe's name: ``loss.name=dhn`` is DHN's loss, also where
+another recipe chose the rest.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from gradsnap.coders.coder import Coder
+from gradsnap.triplets import Selector, Triplets
+
+Part = str | Callable[..., nn.Module]
+"""The short name of a registered part, or the class of one that is the recipe's own."""
+
+
+class Method(nn.Module):
+    """What a step descends, and what makes codes of what it learned.
+
+    Args:
+        loss: (embeddings, labels) or (embeddings, labels, triplets) to a scalar.
+        regularizer: (embeddings, coder) to a scalar.
+        layer: between embeddings and loss.
+        coder: makes codes; follows the network where it can.
+        selector: chooses triplets inside the batch, for a loss that takes them.
+    """
+
+    def __init__(
+        self,
+        loss: nn.Module,
+        regularizer: nn.Module,
+        layer: nn.Module,
+        coder: Coder,
+        selector: Selector | None = None,
+    ) -> None:
+        super().__init__()
+        self.loss = loss
+        self.regularizer = regularizer
+        self.layer = layer
+        self.coder = coder
+        self.selector = selector
+
+    def through_layer(self, embeddings: Tensor) -> Tensor:
+        """What the loss sees of embeddings (n, dim), once there are codewords."""
+        if not self.coder.fitted:
+            return embeddings
+        passed: Tensor = self.layer(embeddings)
+        return passed
+
+    def similarity_loss(
+        self, embeddings: Tensor, labels: Tensor, triplets: Triplets | None
+    ) -> Tensor:
+        """The scalar loss of the embeddings (n, dim) of a whole batch."""
+        if self.selector is not None:
+            triplets = self.selector.select(embeddings.detach(), labels)
+        chosen = () if triplets is None else (triplets,)
+        loss: Tensor = self.loss(embeddings, labels, *chosen)
+        return loss
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which parts a named method is made of; the user may still change any of them."""
+
+    summary: str
+    """The paper, and what is learned, in one line."""
+    loss: Part = "triplet"
+    regularizer: Part = "none"
+    layer: str | None = "plain"
+    """None: snapping where the coder is a quantizer, plain elsewhere."""
+    coder: str = "pq"
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Further settings by section, such as ``{"optimizer": {"rate": 1e-4}}``."""
+
+    def tables(self, name: str) -> dict[str, dict[str, object]]:
+        """The settings of this recipe, by section."""
+        tables: dict[str, dict[str, object]] = {
+            "method": {"name": name},
+            "loss": {"name": _name_of(self.loss, name)},
+            "regularizer": {"name": _name_of(self.regularizer, name)},
+            "layer": {} if self.layer is None else {"name": self.layer},
+            "coder": {"kind": self.coder},
+        }
+        for section, values in self.settings.items():
+            tables.setdefault(section, {}).update(values)
+        return tables
+
+
+def _name_of(part: Part, recipe: str) -> str:
+    return part if isinstance(part, str) else recipe
