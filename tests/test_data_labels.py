@@ -14,7 +14,7 @@ from gradsnap.data import (
     open_nuswide,
     read_label_list,
 )
-from gradsnap.data.labels import as_labels
+from gradsnap.data.vectors import as_labels
 from tests.data_files import real_data, write_csv, write_image, write_nuswide
 
 

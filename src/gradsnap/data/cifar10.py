@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from gradsnap.data.dataset import Dataset
+from gradsnap.data.folders import find_root
 from gradsnap.data.images import ImageOptions, StoredImages
-from gradsnap.data.layouts import located
 from gradsnap.data.names import Names
 from gradsnap.data.pickles import read_arrays
 from gradsnap.errors import FileFormatError, InputError
@@ -47,7 +47,7 @@ def open_cifar10(
         InputError: a batch is not there.
         FileFormatError: a batch is truncated, or its pickle holds more than arrays.
     """
-    base = located("cifar10", root, FOLDERS, MARK)
+    base = find_root("cifar10", root, FOLDERS, MARK)
     batches = [_batch(base, name) for name in BATCHES]
     sizes = [len(labels) for _, labels in batches]
     if len(set(sizes)) > 1:

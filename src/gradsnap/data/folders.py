@@ -1,13 +1,13 @@
 """Folders of images: one folder a class, or one flat folder without labels."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.image_files import Listing, image_dataset
-from gradsnap.data.images import ImageOptions
+from gradsnap.data.images import ImageOptions, Listing, image_dataset
 from gradsnap.errors import InputError
 
 IMAGE_SUFFIXES = (
@@ -37,6 +37,31 @@ def open_folder(
     folder = Path(root)
     listing = scan(folder) if class_folders(folder) else _flat(folder)
     return image_dataset(os.fspath(root), folder, listing, options or ImageOptions())
+
+
+def find_root(
+    name: str, root: str | os.PathLike[str] | None, folders: Sequence[str], mark: str
+) -> Path:
+    """The folder with files that match ``mark``: ``root``, or a known folder in it.
+
+    Args:
+        name: the data set's, for the error.
+        root: what the user named.
+        folders: where the publishers' archives put the files below it.
+        mark: a pattern of a file that is always there.
+
+    Raises:
+        InputError: no root, or no such files in it.
+    """
+    if root is None:
+        raise InputError(f"{name} needs root, the folder that holds its {mark}")
+    for folder in (Path(root), *(Path(root) / folder for folder in folders)):
+        if folder.is_dir() and any(folder.glob(mark)):
+            return folder
+    raise InputError(
+        f"there is no {mark} of {name} in {root}, nor in its folders "
+        f"{', '.join(folders)}"
+    )
 
 
 def class_folders(root: Path) -> list[str]:

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.folders import class_folders, files_in, is_image, scan
-from gradsnap.data.image_files import Listing, image_dataset
-from gradsnap.data.images import ImageOptions
-from gradsnap.data.layouts import located
+from gradsnap.data.folders import class_folders, files_in, find_root, is_image, scan
+from gradsnap.data.images import ImageOptions, Listing, image_dataset
 from gradsnap.errors import FileFormatError, InputError
 
 MARK = "train/*/"
@@ -39,7 +37,7 @@ def open_ilsvrc(
         InputError: the folders or the label file are missing, or a class of ``val`` is
             not one of ``train``.
     """
-    base = located("ilsvrc2012", root, FOLDERS, MARK)
+    base = find_root("ilsvrc2012", root, FOLDERS, MARK)
     train = scan(base, "train")
     validation = _validation(base, train.classes)
     if train.labels is None or validation.labels is None:

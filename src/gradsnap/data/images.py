@@ -1,6 +1,9 @@
-"""Images as uint8 tensors: decoding files, resizing, grey and colour."""
+"""Images as uint8 tensors, in memory or decoded from files; bad files by name."""
 
+import logging
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +13,15 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.data.dataset import Dataset
 from gradsnap.data.names import Names
-from gradsnap.errors import FileFormatError, InputError
+from gradsnap.errors import FileFormatError, GradsnapError, InputError
+from gradsnap.progress import track
+
+logger = logging.getLogger(__name__)
+
+BLOCK = 1024
+SHOWN = 3
 
 GREY_WEIGHTS = (19595, 38470, 7471)
 """Red, green and blue in 65536ths (ITU-R 601), as pillow's own grey."""
@@ -139,3 +149,94 @@ def _with_channels(images: Tensor, channels: int | None) -> Tensor:
     weights = torch.tensor(GREY_WEIGHTS, dtype=torch.int32).view(1, 3, 1, 1)
     grey = (images.int() * weights).sum(dim=1, keepdim=True)  # (b, 1, h, w)
     return (grey + 2**15 >> 16).to(torch.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """What a layout on disk says: which images there are, and their labels."""
+
+    names: Sequence[str]
+    """Paths of the n images below a root, with "/" between folders."""
+
+    labels: Tensor | None
+    """int64 (n,), or multi-hot bool (n, L); None where there are no labels."""
+
+    classes: tuple[str, ...]
+    """The name of each class, or of each of the L labels."""
+
+    held_out: Tensor | None = None
+    """bool (n,): what the publisher set apart for testing."""
+
+    bad: tuple[str, ...] = ()
+    """Files that cannot be images, and folders without any."""
+
+    def take(self, indices: Tensor, bad: Sequence[str]) -> "Listing":
+        """The images at indices (m,), with more bad files."""
+        return Listing(
+            Names(self.names[index] for index in indices.tolist()),
+            None if self.labels is None else self.labels[indices],
+            self.classes,
+            None if self.held_out is None else self.held_out[indices],
+            (*self.bad, *bad),
+        )
+
+
+def image_dataset(
+    name: str, root: Path, listing: Listing, options: ImageOptions
+) -> Dataset:
+    """The data set of a listing below ``root``.
+
+    With ``options.skip_bad`` every image is decoded once, here, and what fails is left
+    out, counted and logged; without it a bad image is named by the error of the batch
+    that holds it.
+
+    Raises:
+        InputError: there are no images, or bad files and ``skip_bad`` is not given.
+    """
+    if options.skip_bad:
+        listing = _without_broken(root, listing, options)
+        if listing.bad:
+            count, first = len(listing.bad), first_few(listing.bad)
+            logger.warning("%s: %d bad files were skipped: %s", name, count, first)
+    elif listing.bad:
+        raise InputError(
+            f"{root} holds {len(listing.bad)} that are not images: "
+            f"{first_few(listing.bad)}; remove them, or give skip_bad to leave them out"
+        )
+    if not len(listing.names):
+        raise InputError(f"{root} holds no images that can be read")
+    names = Names(listing.names)
+    return Dataset(
+        name=name,
+        items=ImageFiles(root, names, options),
+        names=names,
+        labels=listing.labels,
+        classes=listing.classes,
+        held_out=listing.held_out,
+        skipped=listing.bad,
+    )
+
+
+def _without_broken(root: Path, listing: Listing, options: ImageOptions) -> Listing:
+    """Decodes all images, a block at a time, in threads (decoding frees Python)."""
+
+    def decodes(name: str) -> bool:
+        try:
+            decode_image(root / name, options)
+        except GradsnapError:
+            return False
+        return True
+
+    fine: list[bool] = []
+    starts = range(0, len(listing.names), BLOCK)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in track(starts, f"checking the images of {root}"):
+            fine += pool.map(decodes, listing.names[start : start + BLOCK])
+    good = torch.tensor(fine, dtype=torch.bool)
+    broken = [listing.names[index] for index in (~good).nonzero().flatten().tolist()]
+    return listing.take(good.nonzero().flatten(), broken)
+
+
+def first_few(names: Sequence[str]) -> str:
+    """The first names of a list, for a message."""
+    return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
