@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 import gradsnap as gs
-from gradsnap.data import ImageFiles, ImageOptions, Names, StoredImages, decode_image
+from gradsnap.data import ImageFiles, ImageOptions, StoredImages, decode_image
+from gradsnap.strings import PackedStrings
 from tests.data_files import random_bytes, write_image
 
 
@@ -103,7 +104,7 @@ def test_a_missing_image_is_named(tmp_path: Path) -> None:
 def test_images_of_two_sizes_ask_for_a_side(tmp_path: Path) -> None:
     write_image(tmp_path / "a.png", 4, 4)
     write_image(tmp_path / "b.png", 5, 4)
-    names = Names(["a.png", "b.png"])
+    names = PackedStrings.of(["a.png", "b.png"])
     with pytest.raises(gs.InputError, match=r"\(3, 4, 5\); give a side"):
         ImageFiles(tmp_path, names, ImageOptions()).batch(torch.arange(2))
     both = ImageFiles(tmp_path, names, ImageOptions(side=6)).batch(torch.arange(2))
@@ -115,15 +116,3 @@ def test_options_that_cannot_be_are_refused() -> None:
         ImageOptions(side=0)
     with pytest.raises(gs.InputError, match="channels must be 1 or 3, got 4"):
         ImageOptions(channels=4)
-
-
-def test_names_are_a_sequence_of_any_strings() -> None:
-    words = ["cat/1.jpg", "", "größe/ß.png", "bytes\udcff.jpg"]
-    names = Names(words)
-    assert list(names) == words
-    assert list(names[1:3]) == words[1:3]
-    assert list(names.take(torch.tensor([2, 0]))) == [words[2], words[0]]
-    assert names.index("cat/1.jpg") == 0
-    assert list(Names([])) == []
-    with pytest.raises(IndexError):
-        names[4]

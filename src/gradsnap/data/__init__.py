@@ -22,7 +22,6 @@ from gradsnap.data.ilsvrc import open_ilsvrc
 from gradsnap.data.images import ImageFiles, ImageOptions, StoredImages, decode_image
 from gradsnap.data.label_lists import open_csv, read_label_list
 from gradsnap.data.mnist import open_mnist
-from gradsnap.data.names import Names
 from gradsnap.data.nuswide import open_nuswide
 from gradsnap.data.protocols import (
     PROTOCOLS,
@@ -53,7 +52,6 @@ __all__ = [
     "ImageFiles",
     "ImageOptions",
     "Items",
-    "Names",
     "NuswideProtocol",
     "OrderedBatches",
     "PaperProtocol",

@@ -9,10 +9,10 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader
 
-from gradsnap.data.names import Names
 from gradsnap.data.protocols import Protocol, Split
 from gradsnap.errors import InputError
 from gradsnap.progress import track
+from gradsnap.strings import PackedStrings
 
 READ_AT_ONCE = 256
 
@@ -234,7 +234,7 @@ def in_memory(dataset: Dataset, indices: Tensor, workers: int = 0) -> Dataset:
     return dataclasses.replace(
         dataset,
         items=StoredItems(values),
-        names=Names(dataset.names[index] for index in indices.tolist()),
+        names=PackedStrings.of(dataset.names[index] for index in indices.tolist()),
         labels=None if dataset.labels is None else dataset.labels[indices],
         held_out=None if dataset.held_out is None else dataset.held_out[indices],
     )

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.names import Names
 from gradsnap.errors import FileFormatError, GradsnapError, InputError
 from gradsnap.progress import track
+from gradsnap.strings import PackedStrings
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class ImageFiles:
     root: Path
     """The folder that names are relative to."""
 
-    names: Names
+    names: PackedStrings
     """Paths of the n images."""
 
     options: ImageOptions
@@ -173,7 +173,7 @@ class Listing:
     def take(self, indices: Tensor, bad: Sequence[str]) -> "Listing":
         """The images at indices (m,), with more bad files."""
         return Listing(
-            Names(self.names[index] for index in indices.tolist()),
+            PackedStrings.of(self.names[index] for index in indices.tolist()),
             None if self.labels is None else self.labels[indices],
             self.classes,
             None if self.held_out is None else self.held_out[indices],
@@ -205,7 +205,7 @@ def image_dataset(
         )
     if not len(listing.names):
         raise InputError(f"{root} holds no images that can be read")
-    names = Names(listing.names)
+    names = PackedStrings.of(listing.names)
     return Dataset(
         name=name,
         items=ImageFiles(root, names, options),

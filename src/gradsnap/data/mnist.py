@@ -15,8 +15,8 @@ from torch import Tensor
 from gradsnap.data.dataset import Dataset
 from gradsnap.data.folders import find_root
 from gradsnap.data.images import ImageOptions, StoredImages
-from gradsnap.data.names import Names
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.strings import PackedStrings
 
 MARK = "train-images*idx3-ubyte*"
 
@@ -47,7 +47,7 @@ def open_mnist(
     return Dataset(
         name="mnist",
         items=StoredImages(pixels, options or ImageOptions()),
-        names=Names(f"mnist/{row}" for row in range(len(pixels))),
+        names=PackedStrings.of(f"mnist/{row}" for row in range(len(pixels))),
         labels=torch.cat([train_labels, test_labels]).long(),
         classes=tuple("0123456789"),
         held_out=torch.arange(len(pixels)) >= len(train),
