@@ -9,9 +9,17 @@ import torch
 from PIL import Image
 
 import gradsnap as gs
-from gradsnap.data import ImageFiles, ImageOptions, StoredImages, decode_image
+from gradsnap.data import (
+    ImageFiles,
+    ImageOptions,
+    StoredImages,
+    decode_image,
+    images,
+    in_memory,
+    open_dataset,
+)
 from gradsnap.strings import PackedStrings
-from tests.data_files import random_bytes, write_image
+from tests.data_files import random_bytes, write_folder, write_image
 
 
 def test_pixels_are_the_files(tmp_path: Path) -> None:
@@ -116,3 +124,41 @@ def test_options_that_cannot_be_are_refused() -> None:
         ImageOptions(side=0)
     with pytest.raises(gs.InputError, match="channels must be 1 or 3, got 4"):
         ImageOptions(channels=4)
+
+
+def test_data_opened_once_are_read_at_another_size(tmp_path: Path, monkeypatch) -> None:
+    (write_folder(tmp_path) / "dog" / "zero.jpg").touch()
+    decoded: list[Path] = []
+
+    def decode(path: Path, options: ImageOptions) -> torch.Tensor:
+        decoded.append(path)
+        return decode_image(path, options)
+
+    monkeypatch.setattr(images, "decode_image", decode)
+    opened = open_dataset(tmp_path, skip_bad=True)
+    assert len(decoded) == 7
+    small = opened.reading(side=32, channels=1)
+    assert len(decoded) == 7
+    assert small.skipped == opened.skipped == ("dog/zero.jpg",)
+    assert list(small.names) == list(opened.names)
+    assert small.batch(torch.arange(6))[0].shape == (6, 1, 32, 32)
+    assert len(decoded) == 13
+    assert small.reading(side=8).item_shape == (1, 8, 8)
+    assert opened.reading() is opened
+    assert opened.item_shape == (3, 10, 12)
+
+
+def test_stored_images_are_read_at_another_size() -> None:
+    digits = open_dataset("digits")
+    assert digits.reading(side=12, channels=3).item_shape == (3, 12, 12)
+    expected = open_dataset("digits", side=12).batch(torch.arange(5))[0]
+    assert torch.equal(digits.reading(side=12).batch(torch.arange(5))[0], expected)
+
+
+def test_what_is_not_read_from_images_has_no_other_size(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((3, 4)))
+    vectors = open_dataset(tmp_path / "a.npy")
+    assert vectors.reading() is vectors
+    for kept in (vectors, in_memory(open_dataset("digits"), torch.arange(3))):
+        with pytest.raises(gs.InputError, match="at side 8 .* not read from images"):
+            kept.reading(side=8)

@@ -4,6 +4,7 @@ import dataclasses
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Generator, Tensor
@@ -24,6 +25,15 @@ class Items(typing.Protocol):
 
     def batch(self, indices: Tensor) -> Tensor:
         """The items at indices (b,): uint8 (b, c, h, w) or float32 (b, dim)."""
+        ...
+
+
+@typing.runtime_checkable
+class ImageItems(Items, typing.Protocol):
+    """Images that can also be read at another size."""
+
+    def reading(self, side: int | None, channels: int | None) -> "ImageItems":
+        """The same images at side × side pixels; None keeps what was given before."""
         ...
 
 
@@ -112,6 +122,28 @@ class Dataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     def item_shape(self) -> tuple[int, ...]:
         """Shape of the first item: (c, h, w) or (dim,)."""
         return tuple(self.items.batch(torch.tensor([0])).shape[1:])
+
+    def reading(self, side: int | None = None, channels: int | None = None) -> Self:
+        """The same items, with images read at another size.
+
+        The files are not listed again, nor looked at: what ``skip_bad`` left out stays
+        left out.
+
+        Args:
+            side: side × side pixels; None keeps what the data were opened with.
+            channels: 3 for colour, 1 for grey; None keeps what they were opened with.
+
+        Raises:
+            InputError: the items are vectors, or images kept in memory as they are.
+        """
+        if side is None and channels is None:
+            return self
+        if not isinstance(self.items, ImageItems):
+            raise InputError(
+                f"{self.name} cannot be read at side {side} with {channels} channels: "
+                f"its items are not read from images"
+            )
+        return dataclasses.replace(self, items=self.items.reading(side, channels))
 
     def split(self, protocol: Protocol, seed: int = 0) -> Split:
         """Divides the items as the protocol says; the same on every machine.

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +45,14 @@ class ImageOptions:
             raise InputError(f"side must be at least 1, got {self.side}")
         if self.channels not in (None, 1, 3):
             raise InputError(f"channels must be 1 or 3, got {self.channels}")
+
+    def reading(self, side: int | None, channels: int | None) -> "ImageOptions":
+        """These options with another side or number of channels, where given."""
+        return replace(
+            self,
+            side=self.side if side is None else side,
+            channels=self.channels if channels is None else channels,
+        )
 
 
 def decode_image(
@@ -116,6 +124,10 @@ class ImageFiles:
                 )
         return torch.stack(images)
 
+    def reading(self, side: int | None, channels: int | None) -> "ImageFiles":
+        """The same images at another size; nothing is decoded yet."""
+        return replace(self, options=self.options.reading(side, channels))
+
 
 @dataclass(frozen=True, eq=False)
 class StoredImages:
@@ -139,6 +151,10 @@ class StoredImages:
         return functional.interpolate(
             images, size=(side, side), mode="bilinear", antialias=True
         )
+
+    def reading(self, side: int | None, channels: int | None) -> "StoredImages":
+        """The same images at another size; nothing is decoded yet."""
+        return replace(self, options=self.options.reading(side, channels))
 
 
 def _with_channels(images: Tensor, channels: int | None) -> Tensor:
