@@ -104,6 +104,22 @@ def test_a_bad_image_is_named(kind: str, side: int | None, tmp_path: Path) -> No
         decode_image(tmp_path / "bad.jpg", ImageOptions(side=side))
 
 
+EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
+%%BoundingBox: 0 0 8 8
+%%EndComments
+(/etc/passwd) (r) file
+%%EOF
+"""
+
+
+def test_a_program_that_is_named_as_an_image_is_not_run(tmp_path, monkeypatch) -> None:
+    (tmp_path / "x.jpg").write_bytes(EPS)
+    run = "PIL.EpsImagePlugin.Ghostscript"
+    monkeypatch.setattr(run, lambda *a, **k: pytest.fail("Ghostscript was called"))
+    with pytest.raises(gs.FileFormatError, match=r"x\.jpg cannot be decoded"):
+        decode_image(tmp_path / "x.jpg")
+
+
 def test_a_missing_image_is_named(tmp_path: Path) -> None:
     with pytest.raises(gs.InputError, match=r"there is no image .*a\.jpg"):
         decode_image(tmp_path / "a.jpg")
@@ -160,5 +176,5 @@ def test_what_is_not_read_from_images_has_no_other_size(tmp_path: Path) -> None:
     vectors = open_dataset(tmp_path / "a.npy")
     assert vectors.reading() is vectors
     for kept in (vectors, in_memory(open_dataset("digits"), torch.arange(3))):
-        with pytest.raises(gs.InputError, match="at side 8 .* not read from images"):
+        with pytest.raises(gs.InputError, match=r"at side 8 .* not read from images"):
             kept.reading(side=8)

@@ -79,7 +79,11 @@ class Dataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     """bool (n,): what the publisher set apart for testing; None where nothing was."""
 
     skipped: tuple[str, ...] = ()
-    """Bad files that were left out because ``skip_bad`` was given."""
+    """Images that were left out: bad ones with ``skip_bad``, those of a kind that
+    nothing here decodes, and those without a class among others that have one."""
+
+    ignored: int = 0
+    """How many files were left out that are not images by their names."""
 
     def __post_init__(self) -> None:
         count = len(self.items)

@@ -1,11 +1,13 @@
-"""Images as uint8 tensors, in memory or decoded from files; bad files by name."""
+"""Images as uint8 tensors: decoding files, resizing, grey and colour."""
 
-import logging
+import functools
+import importlib
+import importlib.util
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,15 +15,27 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional
 
-from gradsnap.data.dataset import Dataset
-from gradsnap.errors import FileFormatError, GradsnapError, InputError
-from gradsnap.progress import track
+from gradsnap.errors import FileFormatError, InputError
 from gradsnap.strings import PackedStrings
 
-logger = logging.getLogger(__name__)
+FORMATS = {
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),  # and MPO, which some cameras write
+    "PNG": (".png",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "PPM": (".pgm", ".ppm", ".pnm"),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
+    "AVIF": (".avif",),
+    "HEIF": (".heic", ".heif"),
+}
+"""Pillow's name of each format of images, and how their files end.
 
-BLOCK = 1024
-SHOWN = 3
+Pillow reads many more and goes by a file's content. Among them is EPS, a program that
+it hands to Ghostscript to run, so no other format is ever tried.
+"""
+
+FORMAT_OF = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
 
 GREY_WEIGHTS = (19595, 38470, 7471)
 """Red, green and blue in 65536ths (ITU-R 601), as pillow's own grey."""
@@ -40,6 +54,10 @@ class ImageOptions:
     skip_bad: bool = False
     """Decode every file once when opening, and leave out and count the bad ones."""
 
+    labelled: bool = True
+    """Leave out images beside class folders, which have no class; False keeps them, and
+    then no image has a label."""
+
     def __post_init__(self) -> None:
         if self.side is not None and self.side < 1:
             raise InputError(f"side must be at least 1, got {self.side}")
@@ -53,6 +71,38 @@ class ImageOptions:
             side=self.side if side is None else side,
             channels=self.channels if channels is None else channels,
         )
+
+
+@functools.cache
+def image_formats() -> tuple[str, ...]:
+    """Those of ``FORMATS`` that can be decoded here; HEIF if pillow-heif is there."""
+    if importlib.util.find_spec("pillow_heif") is not None:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+class SortedFiles(NamedTuple):
+    """Files by the kind that their names say."""
+
+    images: list[str]
+    unreadable: list[str]
+    """Images of a kind that nothing here decodes."""
+    others: list[str]
+
+
+def sort_files(names: Iterable[str]) -> SortedFiles:
+    """Divides files into images, images of kinds without a decoder, and others."""
+    files = SortedFiles([], [], [])
+    for name in names:
+        kind = FORMAT_OF.get(os.path.splitext(name)[1].lower())
+        if kind is None:
+            files.others.append(name)
+        elif kind in image_formats():
+            files.images.append(name)
+        else:
+            files.unreadable.append(name)
+    return files
 
 
 def decode_image(
@@ -69,8 +119,8 @@ def decode_image(
     options = options or ImageOptions()
     mode = "L" if options.channels == 1 else "RGB"
     try:
-        with Image.open(path) as image:
-            pixels = np.array(_prepared(image, mode, options.side))
+        with Image.open(path, formats=image_formats()) as image:
+            pixels = np.array(_upright(image, mode, options.side))
     except FileNotFoundError as error:
         raise InputError(f"there is no image {os.fspath(path)}") from error
     except Exception as error:  # a corrupt file makes a decoder raise nearly anything
@@ -81,11 +131,10 @@ def decode_image(
     return torch.from_numpy(np.atleast_3d(pixels)).permute(2, 0, 1)  # (c, h, w)
 
 
-def _prepared(image: Image.Image, mode: str, side: int | None) -> Image.Image:
+def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
     if side is not None:
-        image.draft(
-            mode, (side, side)
-        )  # a JPEG file decodes straight to a smaller size
+        # A JPEG file decodes straight to a smaller size.
+        image.draft(mode, (side, side))
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith("I"):
         sixteen = np.asarray(upright).clip(0, 65535)
@@ -115,7 +164,10 @@ class ImageFiles:
     def batch(self, indices: Tensor) -> Tensor:
         """The images at indices (b,), uint8 (b, channels, height, width)."""
         paths = [self.root / self.names[index] for index in indices.tolist()]
-        images = [decode_image(path, self.options) for path in paths]
+        try:
+            images = [decode_image(path, self.options) for path in paths]
+        except FileFormatError as error:
+            raise FileFormatError(f"{error}; --skip-bad leaves such out") from error
         for path, image in zip(paths, images, strict=True):
             if image.shape != images[0].shape:
                 raise InputError(
@@ -165,94 +217,3 @@ def _with_channels(images: Tensor, channels: int | None) -> Tensor:
     weights = torch.tensor(GREY_WEIGHTS, dtype=torch.int32).view(1, 3, 1, 1)
     grey = (images.int() * weights).sum(dim=1, keepdim=True)  # (b, 1, h, w)
     return (grey + 2**15 >> 16).to(torch.uint8)
-
-
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """What a layout on disk says: which images there are, and their labels."""
-
-    names: Sequence[str]
-    """Paths of the n images below a root, with "/" between folders."""
-
-    labels: Tensor | None
-    """int64 (n,), or multi-hot bool (n, L); None where there are no labels."""
-
-    classes: tuple[str, ...]
-    """The name of each class, or of each of the L labels."""
-
-    held_out: Tensor | None = None
-    """bool (n,): what the publisher set apart for testing."""
-
-    bad: tuple[str, ...] = ()
-    """Files that cannot be images, and folders without any."""
-
-    def take(self, indices: Tensor, bad: Sequence[str]) -> "Listing":
-        """The images at indices (m,), with more bad files."""
-        return Listing(
-            PackedStrings.of(self.names[index] for index in indices.tolist()),
-            None if self.labels is None else self.labels[indices],
-            self.classes,
-            None if self.held_out is None else self.held_out[indices],
-            (*self.bad, *bad),
-        )
-
-
-def image_dataset(
-    name: str, root: Path, listing: Listing, options: ImageOptions
-) -> Dataset:
-    """The data set of a listing below ``root``.
-
-    With ``options.skip_bad`` every image is decoded once, here, and what fails is left
-    out, counted and logged; without it a bad image is named by the error of the batch
-    that holds it.
-
-    Raises:
-        InputError: there are no images, or bad files and ``skip_bad`` is not given.
-    """
-    if options.skip_bad:
-        listing = _without_broken(root, listing, options)
-        if listing.bad:
-            count, first = len(listing.bad), first_few(listing.bad)
-            logger.warning("%s: %d bad files were skipped: %s", name, count, first)
-    elif listing.bad:
-        raise InputError(
-            f"{root} holds {len(listing.bad)} that are not images: "
-            f"{first_few(listing.bad)}; remove them, or give skip_bad to leave them out"
-        )
-    if not len(listing.names):
-        raise InputError(f"{root} holds no images that can be read")
-    names = PackedStrings.of(listing.names)
-    return Dataset(
-        name=name,
-        items=ImageFiles(root, names, options),
-        names=names,
-        labels=listing.labels,
-        classes=listing.classes,
-        held_out=listing.held_out,
-        skipped=listing.bad,
-    )
-
-
-def _without_broken(root: Path, listing: Listing, options: ImageOptions) -> Listing:
-    """Decodes all images, a block at a time, in threads (decoding frees Python)."""
-
-    def decodes(name: str) -> bool:
-        try:
-            decode_image(root / name, options)
-        except GradsnapError:
-            return False
-        return True
-
-    fine: list[bool] = []
-    starts = range(0, len(listing.names), BLOCK)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start in track(starts, f"checking the images of {root}"):
-            fine += pool.map(decodes, listing.names[start : start + BLOCK])
-    good = torch.tensor(fine, dtype=torch.bool)
-    broken = [listing.names[index] for index in (~good).nonzero().flatten().tolist()]
-    return listing.take(good.nonzero().flatten(), broken)
-
-
-def first_few(names: Sequence[str]) -> str:
-    """The first names of a list, for a message."""
-    return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")

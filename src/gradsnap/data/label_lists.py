@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.images import ImageOptions, Listing, first_few, image_dataset
+from gradsnap.data.folders import Listing, first_few, image_dataset
+from gradsnap.data.images import ImageOptions
 from gradsnap.errors import FileFormatError, InputError
 
 Rows = tuple[list[str], NDArray[np.bool_]]
@@ -71,7 +72,7 @@ def check_present(root: Path, names: Sequence[str], options: ImageOptions) -> No
     if missing:
         raise InputError(
             f"{len(missing)} of {len(names)} listed images are not in {root}: "
-            f"{first_few(missing)}; give skip_bad to leave them out"
+            f"{first_few(missing)}; give --skip-bad to leave them out"
         )
 
 

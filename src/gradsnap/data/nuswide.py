@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.folders import find_root
-from gradsnap.data.images import ImageOptions, Listing, image_dataset
+from gradsnap.data.folders import Listing, find_root, image_dataset
+from gradsnap.data.images import ImageOptions
 from gradsnap.data.label_lists import check_present, image_root, read_label_list
 from gradsnap.errors import FileFormatError, InputError
 

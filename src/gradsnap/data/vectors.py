@@ -59,8 +59,10 @@ def open_vectors(
     """
     if path is None or not Path(path).is_file():
         raise InputError(f"expected a file of vectors, got {path}")
-    if options not in (None, ImageOptions()):
-        raise InputError(f"{path} holds vectors; {options} is for images")
+    if options is not None and (options.side or options.channels or options.skip_bad):
+        raise InputError(
+            f"{path} holds vectors; side, channels and --skip-bad are for images"
+        )
     file = Path(path)
     if file.suffix not in READERS:
         raise InputError(
