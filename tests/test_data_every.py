@@ -10,7 +10,8 @@ import torch
 from torch.utils.data import DataLoader
 
 import gradsnap as gs
-from gradsnap.data import DATASETS, Dataset, Names, in_memory, open_dataset
+from gradsnap.data import DATASETS, Dataset, in_memory, open_dataset
+from gradsnap.strings import PackedStrings
 from tests.data_files import WRITERS, write_folder
 
 
@@ -132,7 +133,7 @@ def test_the_code_of_the_page_runs() -> None:
 
 def test_labels_that_do_not_fit_are_refused() -> None:
     items = open_dataset("digits").items
-    names = Names(str(row) for row in range(len(items)))
+    names = PackedStrings.of(str(row) for row in range(len(items)))
     labels = torch.zeros(len(items), dtype=torch.int64)
     for wrong, sentence in (
         (labels[:5], "mine: 5 labels for 1797 items"),

@@ -1,14 +1,14 @@
 """Folders of classes and the ILSVRC layout, whole, strange and broken."""
 
-import logging
 import os
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import features
 
 import gradsnap as gs
-from gradsnap.data import FractionProtocol, IlsvrcProtocol, open_dataset
+from gradsnap.data import FractionProtocol, IlsvrcProtocol, images, open_dataset
 from tests.data_files import real_data, write_folder, write_ilsvrc, write_image
 
 
@@ -72,7 +72,7 @@ def test_an_unreadable_folder_is_named(tmp_path: Path) -> None:
 
 
 def spoiled(root: Path) -> Path:
-    """Two good classes with six images, and five things that are bad."""
+    """Two good classes with six images, and five things that are none of theirs."""
     write_folder(root)
     (root / "cat" / "notes.txt").write_text("hello")
     (root / "dog" / "zero.jpg").touch()
@@ -83,41 +83,124 @@ def spoiled(root: Path) -> Path:
     return root
 
 
-def test_files_that_are_no_images_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        gs.InputError, match=r"3 that are not images: loose.png, cat/notes.txt, empty/"
-    ):
-        open_dataset(spoiled(tmp_path))
+STRAYS = ("Thumbs.db", "notes.txt", "0.png.json", "README")
+
+
+@pytest.mark.parametrize("place", ["", "cat"])
+def test_files_that_are_not_images_are_left_out(place: str, tmp_path, caplog) -> None:
+    write_folder(tmp_path)
+    for name in STRAYS:
+        (tmp_path / place / name).touch()
+    dataset = open_dataset(tmp_path)
+    assert (len(dataset), dataset.ignored, dataset.skipped) == (6, 4, ())
+    assert "left out 4 files not named as images" in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_strays_in_a_flat_folder_are_left_out(tmp_path: Path, caplog) -> None:
+    write_image(tmp_path / "a.png")
+    (tmp_path / "notes.txt").touch()
+    dataset = open_dataset(tmp_path)
+    assert (list(dataset.names), dataset.ignored) == (["a.png"], 1)
+    assert "left out 1 file not named as images: notes.txt" in caplog.text
+
+
+@pytest.fixture
+def without_heif(monkeypatch) -> None:
+    formats = tuple(name for name in images.FORMATS if name != "HEIF")
+    monkeypatch.setattr(images, "image_formats", lambda: formats)
+
+
+@pytest.mark.skipif(not features.check("avif"), reason="this Pillow writes no AVIF")
+@pytest.mark.usefixtures("without_heif")
+def test_no_photo_is_lost_without_a_word(tmp_path: Path, caplog) -> None:
+    for name in ("a.jpg", "d.avif"):
+        write_image(tmp_path / name)
+    for name in ("b.HEIC", "c.jfif", "e.JPE"):
+        (tmp_path / name).write_bytes((tmp_path / "a.jpg").read_bytes())
+    dataset = open_dataset(tmp_path)
+    assert list(dataset.names) == ["a.jpg", "c.jfif", "d.avif", "e.JPE"]
+    assert dataset.batch(torch.arange(4))[0].shape == (4, 3, 10, 12)
+    assert dataset.skipped == ("b.HEIC",)
+    assert "left out 1 file of kinds that nothing here decodes" in caplog.text
+    assert "pip install pillow-heif): b.HEIC" in caplog.text
+
+
+@pytest.mark.usefixtures("without_heif")
+def test_photos_that_nothing_decodes_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "b.HEIC").touch()
+    with pytest.raises(gs.InputError, match=r"can be read: 1 of kinds .* pillow-heif"):
+        open_dataset(tmp_path)
+
+
+def test_a_loose_image_has_no_class(tmp_path: Path, caplog) -> None:
+    write_image(write_folder(tmp_path) / "loose.png")
+    dataset = open_dataset(tmp_path)
+    assert (len(dataset), dataset.skipped) == (6, ("loose.png",))
+    assert dataset.classes == ("cat", "dog")
+    assert "left out 1 file beside the class folders" in caplog.text
+
+
+def test_every_image_counts_where_no_labels_are_needed(tmp_path: Path, caplog) -> None:
+    write_folder(tmp_path)
+    labels = open_dataset(tmp_path, labelled=False).labels
+    assert labels is not None
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1]
+    write_image(tmp_path / "loose.png")
+    dataset = open_dataset(tmp_path, labelled=False)
+    assert list(dataset.names)[-2:] == ["dog/2.png", "loose.png"]
+    assert (len(dataset), dataset.labels, dataset.classes) == (7, None, ())
+    assert not dataset.skipped
+    assert not caplog.records
+
+
+def test_links_to_folders_are_followed(tmp_path: Path) -> None:
+    write_folder(tmp_path / "photos")
+    write_image(tmp_path / "elsewhere" / "deep" / "a.png")
+    (tmp_path / "photos" / "cat" / "more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "photos" / "cow").symlink_to(tmp_path / "elsewhere")
+    dataset = open_dataset(tmp_path / "photos")
+    assert dataset.classes == ("cat", "cow", "dog")
+    assert list(dataset.names)[3:5] == ["cat/more/deep/a.png", "cow/deep/a.png"]
+    assert dataset.batch(torch.tensor([3, 4]))[0].shape == (2, 3, 10, 12)
+
+
+def test_links_that_lead_back_are_followed_no_further(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    (tmp_path / "cat" / "again").symlink_to(tmp_path / "cat")
+    (tmp_path / "cat" / "up").symlink_to(tmp_path)
+    (tmp_path / "self").symlink_to(tmp_path)
+    (tmp_path / "dog" / "twice").mkdir()
+    (tmp_path / "dog" / "twice" / "again").symlink_to(tmp_path / "dog" / "twice")
+    dataset = open_dataset(tmp_path)
+    assert list(dataset.names) == [
+        f"{c}/{i}.png" for c in ("cat", "dog") for i in "012"
+    ]
 
 
 def test_a_bad_image_is_named_when_it_is_read(tmp_path: Path) -> None:
     write_folder(tmp_path)
     (tmp_path / "dog" / "zero.jpg").touch()
     dataset = open_dataset(tmp_path)
-    with pytest.raises(gs.FileFormatError, match=r"dog/zero\.jpg"):
+    with pytest.raises(gs.FileFormatError, match=r"dog/zero\.jpg .*--skip-bad"):
         dataset.batch(torch.arange(len(dataset)))
 
 
 def test_bad_files_are_skipped_and_counted(tmp_path: Path, caplog) -> None:
-    with caplog.at_level(logging.WARNING):
-        dataset = open_dataset(spoiled(tmp_path), skip_bad=True)
+    dataset = open_dataset(spoiled(tmp_path), skip_bad=True)
     assert len(dataset) == 6
     assert dataset.classes == ("cat", "dog")
-    assert set(dataset.skipped) == {
-        "cat/notes.txt",
-        "dog/half.jpg",
-        "dog/zero.jpg",
-        "empty/ without images",
-        "loose.png",
-    }
-    assert "5 bad files were skipped" in caplog.text
+    assert dataset.skipped == ("loose.png", "dog/half.jpg", "dog/zero.jpg")
+    assert dataset.ignored == 2
+    assert "2 files not named as images: cat/notes.txt, empty/" in caplog.text
+    assert "2 files that cannot be decoded: dog/half.jpg, dog/zero.jpg" in caplog.text
     assert len(dataset.batch(torch.arange(6))[0]) == 6
 
 
 def test_a_folder_of_bad_images_only_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "a.jpg").touch()
-    with pytest.raises(gs.InputError, match="holds no images that can be read"):
+    with pytest.raises(gs.InputError, match=r"can be read: 1 that cannot be decoded"):
         open_dataset(tmp_path, skip_bad=True)
 
 

@@ -9,8 +9,17 @@ import torch
 from PIL import Image
 
 import gradsnap as gs
-from gradsnap.data import ImageFiles, ImageOptions, Names, StoredImages, decode_image
-from tests.data_files import random_bytes, write_image
+from gradsnap.data import (
+    ImageFiles,
+    ImageOptions,
+    StoredImages,
+    decode_image,
+    images,
+    in_memory,
+    open_dataset,
+)
+from gradsnap.strings import PackedStrings
+from tests.data_files import random_bytes, write_folder, write_image
 
 
 def test_pixels_are_the_files(tmp_path: Path) -> None:
@@ -95,6 +104,22 @@ def test_a_bad_image_is_named(kind: str, side: int | None, tmp_path: Path) -> No
         decode_image(tmp_path / "bad.jpg", ImageOptions(side=side))
 
 
+EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
+%%BoundingBox: 0 0 8 8
+%%EndComments
+(/etc/passwd) (r) file
+%%EOF
+"""
+
+
+def test_a_program_that_is_named_as_an_image_is_not_run(tmp_path, monkeypatch) -> None:
+    (tmp_path / "x.jpg").write_bytes(EPS)
+    run = "PIL.EpsImagePlugin.Ghostscript"
+    monkeypatch.setattr(run, lambda *a, **k: pytest.fail("Ghostscript was called"))
+    with pytest.raises(gs.FileFormatError, match=r"x\.jpg cannot be decoded"):
+        decode_image(tmp_path / "x.jpg")
+
+
 def test_a_missing_image_is_named(tmp_path: Path) -> None:
     with pytest.raises(gs.InputError, match=r"there is no image .*a\.jpg"):
         decode_image(tmp_path / "a.jpg")
@@ -103,7 +128,7 @@ def test_a_missing_image_is_named(tmp_path: Path) -> None:
 def test_images_of_two_sizes_ask_for_a_side(tmp_path: Path) -> None:
     write_image(tmp_path / "a.png", 4, 4)
     write_image(tmp_path / "b.png", 5, 4)
-    names = Names(["a.png", "b.png"])
+    names = PackedStrings.of(["a.png", "b.png"])
     with pytest.raises(gs.InputError, match=r"\(3, 4, 5\); give a side"):
         ImageFiles(tmp_path, names, ImageOptions()).batch(torch.arange(2))
     both = ImageFiles(tmp_path, names, ImageOptions(side=6)).batch(torch.arange(2))
@@ -117,13 +142,39 @@ def test_options_that_cannot_be_are_refused() -> None:
         ImageOptions(channels=4)
 
 
-def test_names_are_a_sequence_of_any_strings() -> None:
-    words = ["cat/1.jpg", "", "größe/ß.png", "bytes\udcff.jpg"]
-    names = Names(words)
-    assert list(names) == words
-    assert list(names[1:3]) == words[1:3]
-    assert list(names.take(torch.tensor([2, 0]))) == [words[2], words[0]]
-    assert names.index("cat/1.jpg") == 0
-    assert list(Names([])) == []
-    with pytest.raises(IndexError):
-        names[4]
+def test_data_opened_once_are_read_at_another_size(tmp_path: Path, monkeypatch) -> None:
+    (write_folder(tmp_path) / "dog" / "zero.jpg").touch()
+    decoded: list[Path] = []
+
+    def decode(path: Path, options: ImageOptions) -> torch.Tensor:
+        decoded.append(path)
+        return decode_image(path, options)
+
+    monkeypatch.setattr(images, "decode_image", decode)
+    opened = open_dataset(tmp_path, skip_bad=True)
+    assert len(decoded) == 7
+    small = opened.reading(side=32, channels=1)
+    assert len(decoded) == 7
+    assert small.skipped == opened.skipped == ("dog/zero.jpg",)
+    assert list(small.names) == list(opened.names)
+    assert small.batch(torch.arange(6))[0].shape == (6, 1, 32, 32)
+    assert len(decoded) == 13
+    assert small.reading(side=8).item_shape == (1, 8, 8)
+    assert opened.reading() is opened
+    assert opened.item_shape == (3, 10, 12)
+
+
+def test_stored_images_are_read_at_another_size() -> None:
+    digits = open_dataset("digits")
+    assert digits.reading(side=12, channels=3).item_shape == (3, 12, 12)
+    expected = open_dataset("digits", side=12).batch(torch.arange(5))[0]
+    assert torch.equal(digits.reading(side=12).batch(torch.arange(5))[0], expected)
+
+
+def test_what_is_not_read_from_images_has_no_other_size(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((3, 4)))
+    vectors = open_dataset(tmp_path / "a.npy")
+    assert vectors.reading() is vectors
+    for kept in (vectors, in_memory(open_dataset("digits"), torch.arange(3))):
+        with pytest.raises(gs.InputError, match=r"at side 8 .* not read from images"):
+            kept.reading(side=8)

@@ -14,7 +14,7 @@ from gradsnap.data import (
     open_nuswide,
     read_label_list,
 )
-from gradsnap.data.labels import as_labels
+from gradsnap.data.vectors import as_labels
 from tests.data_files import real_data, write_csv, write_image, write_nuswide
 
 
@@ -66,7 +66,9 @@ def test_a_broken_table_is_refused(content, sentence, tmp_path: Path) -> None:
 def test_missing_images_are_named_or_skipped(tmp_path: Path) -> None:
     write_csv(tmp_path)
     (tmp_path / "images" / "0.png").unlink()
-    with pytest.raises(gs.InputError, match=r"1 of 2 listed images .*: 0\.png; give"):
+    with pytest.raises(
+        gs.InputError, match=r"1 of 2 listed .*: 0\.png; give --skip-bad"
+    ):
         open_dataset(tmp_path)
     dataset = open_dataset(tmp_path, skip_bad=True)
     assert list(dataset.names) == ["1.png"]

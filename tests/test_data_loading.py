@@ -6,18 +6,8 @@ import pytest
 import torch
 
 import gradsnap as gs
-from gradsnap.data import (
-    OrderedBatches,
-    ShuffledBatches,
-    in_memory,
-    loader,
-    open_dataset,
-)
+from gradsnap.data import OrderedBatches, in_memory, loader, open_dataset
 from tests.data_files import write_folder
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_ordered_batches_hold_everything_in_order() -> None:
@@ -26,33 +16,7 @@ def test_ordered_batches_hold_everything_in_order() -> None:
     assert len(batches) == 3
 
 
-def test_shuffled_batches_are_full_and_new_on_every_pass() -> None:
-    indices = torch.arange(100, 123)
-    batches = ShuffledBatches(indices, 5, generator())
-    first, second = list(batches), list(batches)
-    assert len(batches) == len(first) == 4
-    for one in (first, second):
-        seen = [index for batch in one for index in batch]
-        assert len(set(seen)) == len(seen) == 20
-        assert set(seen) <= set(indices.tolist())
-    assert first != second
-    assert list(ShuffledBatches(indices, 5, generator())) == first
-
-
-def test_a_pass_is_resumed_from_the_generators_state() -> None:
-    ours = generator()
-    batches = ShuffledBatches(torch.arange(20), 4, ours)
-    list(batches)
-    state = ours.get_state()
-    expected = list(batches)
-    restored = torch.Generator()
-    restored.set_state(state)
-    assert list(ShuffledBatches(torch.arange(20), 4, restored)) == expected
-
-
 def test_batches_that_cannot_be_are_refused() -> None:
-    with pytest.raises(gs.InputError, match="batch_size 8 is larger than the data, 5"):
-        ShuffledBatches(torch.arange(5), 8, generator())
     for size in (0, -1):
         with pytest.raises(gs.InputError, match=f"at least 1, got {size}"):
             OrderedBatches(torch.arange(5), size)
@@ -74,7 +38,7 @@ def test_batches_are_the_data_sets() -> None:
 def test_the_global_generator_is_not_touched() -> None:
     digits = open_dataset("digits")
     before = torch.get_rng_state()
-    list(loader(digits, ShuffledBatches(torch.arange(9), 3, generator())))
+    list(loader(digits, OrderedBatches(torch.arange(9), 3)))
     assert torch.equal(torch.get_rng_state(), before)
 
 

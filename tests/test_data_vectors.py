@@ -223,7 +223,7 @@ def test_a_row_of_another_length_is_named(tmp_path: Path) -> None:
 
 def test_image_options_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.npy", random_vectors(2, 2))
-    with pytest.raises(gs.InputError, match=r"holds vectors; .*side=8.* is for images"):
+    with pytest.raises(gs.InputError, match=r"holds vectors; side, .* are for images"):
         open_dataset(tmp_path / "a.npy", side=8)
 
 

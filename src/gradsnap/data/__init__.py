@@ -8,17 +8,21 @@ from gradsnap.data.augment import (
     RandomFlip,
 )
 from gradsnap.data.cifar10 import open_cifar10
-from gradsnap.data.dataset import Dataset, Items, StoredItems
+from gradsnap.data.dataset import (
+    Dataset,
+    Items,
+    OrderedBatches,
+    StoredItems,
+    in_memory,
+    loader,
+)
 from gradsnap.data.digits import open_digits
 from gradsnap.data.folders import open_folder
 from gradsnap.data.ilsvrc import open_ilsvrc
 from gradsnap.data.images import ImageFiles, ImageOptions, StoredImages, decode_image
 from gradsnap.data.label_lists import open_csv, read_label_list
-from gradsnap.data.loading import OrderedBatches, ShuffledBatches, in_memory, loader
 from gradsnap.data.mnist import open_mnist
-from gradsnap.data.names import Names
 from gradsnap.data.nuswide import open_nuswide
-from gradsnap.data.opening import DATASETS, open_dataset
 from gradsnap.data.protocols import (
     PROTOCOLS,
     FractionProtocol,
@@ -34,6 +38,7 @@ from gradsnap.data.protocols import (
     shares_label,
     total_relevant,
 )
+from gradsnap.data.sources import DATASETS, open_dataset
 from gradsnap.data.vectors import open_vectors
 
 __all__ = [
@@ -47,7 +52,6 @@ __all__ = [
     "ImageFiles",
     "ImageOptions",
     "Items",
-    "Names",
     "NuswideProtocol",
     "OrderedBatches",
     "PaperProtocol",
@@ -55,7 +59,6 @@ __all__ = [
     "Protocol",
     "RandomCrop",
     "RandomFlip",
-    "ShuffledBatches",
     "Split",
     "StoredImages",
     "StoredItems",

@@ -1,15 +1,21 @@
-"""The one shape all data sets have: items by index, labels, and names."""
+"""The one shape all data sets have, items by index with labels; and their batches."""
 
+import dataclasses
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
+from torch.utils.data import DataLoader
 
-from gradsnap.data.labels import check_labels
 from gradsnap.data.protocols import Protocol, Split
 from gradsnap.errors import InputError
+from gradsnap.progress import track
+from gradsnap.strings import PackedStrings
+
+READ_AT_ONCE = 256
 
 
 class Items(typing.Protocol):
@@ -19,6 +25,15 @@ class Items(typing.Protocol):
 
     def batch(self, indices: Tensor) -> Tensor:
         """The items at indices (b,): uint8 (b, c, h, w) or float32 (b, dim)."""
+        ...
+
+
+@typing.runtime_checkable
+class ImageItems(Items, typing.Protocol):
+    """Images that can also be read at another size."""
+
+    def reading(self, side: int | None, channels: int | None) -> "ImageItems":
+        """The same images at side × side pixels; None keeps what was given before."""
         ...
 
 
@@ -64,7 +79,11 @@ class Dataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     """bool (n,): what the publisher set apart for testing; None where nothing was."""
 
     skipped: tuple[str, ...] = ()
-    """Bad files that were left out because ``skip_bad`` was given."""
+    """Images that were left out: bad ones with ``skip_bad``, those of a kind that
+    nothing here decodes, and those without a class among others that have one."""
+
+    ignored: int = 0
+    """How many files were left out that are not images by their names."""
 
     def __post_init__(self) -> None:
         count = len(self.items)
@@ -108,6 +127,28 @@ class Dataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
         """Shape of the first item: (c, h, w) or (dim,)."""
         return tuple(self.items.batch(torch.tensor([0])).shape[1:])
 
+    def reading(self, side: int | None = None, channels: int | None = None) -> Self:
+        """The same items, with images read at another size.
+
+        The files are not listed again, nor looked at: what ``skip_bad`` left out stays
+        left out.
+
+        Args:
+            side: side × side pixels; None keeps what the data were opened with.
+            channels: 3 for colour, 1 for grey; None keeps what they were opened with.
+
+        Raises:
+            InputError: the items are vectors, or images kept in memory as they are.
+        """
+        if side is None and channels is None:
+            return self
+        if not isinstance(self.items, ImageItems):
+            raise InputError(
+                f"{self.name} cannot be read at side {side} with {channels} channels: "
+                f"its items are not read from images"
+            )
+        return dataclasses.replace(self, items=self.items.reading(side, channels))
+
     def split(self, protocol: Protocol, seed: int = 0) -> Split:
         """Divides the items as the protocol says; the same on every machine.
 
@@ -119,3 +160,127 @@ class Dataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
                 f"{self.name} has no labels, and {type(protocol).__name__} needs them"
             )
         return protocol.split(self.labels, seed, self.held_out)
+
+
+def check_labels(labels: Tensor, count: int, num_classes: int, source: str) -> None:
+    """Refuses labels that do not fit ``count`` items and ``num_classes`` classes."""
+    if len(labels) != count:
+        raise InputError(f"{source}: {len(labels)} labels for {count} items")
+    if labels.ndim == 2 and labels.dtype == torch.bool:
+        if labels.shape[1] != num_classes:
+            raise InputError(
+                f"{source}: {labels.shape[1]} labels an item for {num_classes} names"
+            )
+        return
+    if labels.ndim != 1 or labels.dtype != torch.int64:
+        raise InputError(
+            f"{source}: labels must be int64 (n,) or bool (n, L), got {labels.dtype} "
+            f"of shape {tuple(labels.shape)}"
+        )
+    check_range(int(labels.min()), int(labels.max()), num_classes, source)
+
+
+def check_range(low: int, high: int, num_classes: int, source: str) -> None:
+    """Refuses class numbers low..high that are not all in 0..num_classes − 1."""
+    if not 0 <= low <= high < num_classes:
+        raise InputError(
+            f"{source}: labels must lie in 0..{num_classes - 1}, got {low}..{high}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedBatches:
+    """Every index once, in the given order; the last batch may be smaller."""
+
+    indices: Tensor
+    """int64 (n,)."""
+
+    batch_size: int
+    """Items a batch."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {self.batch_size}")
+
+    def __len__(self) -> int:
+        return -(-len(self.indices) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for start in range(0, len(self.indices), self.batch_size):
+            yield self.indices[start : start + self.batch_size].tolist()
+
+
+def loader(
+    dataset: Dataset,
+    batches: Iterable[list[int]],
+    workers: int = 0,
+    context: str | None = None,
+) -> DataLoader[tuple[Tensor, Tensor]]:
+    """A torch loader of whole batches: items (b, …) and labels (b,) or (b, L).
+
+    A worker reads a batch at a time, which for stored images and vectors is much faster
+    than one item after the other. Worker processes stay alive between passes. Torch's
+    global generator is not touched.
+
+    Args:
+        dataset: what to read.
+        batches: index lists; iterated anew on every pass.
+        workers: processes that decode; 0 decodes in this one.
+        context: how processes are started: ``"fork"``, ``"spawn"`` or
+            ``"forkserver"``; None is the platform's way.
+
+    Example:
+        >>> from gradsnap.data import open_digits
+        >>> digits = open_digits()
+        >>> for images, labels in loader(digits, OrderedBatches(torch.arange(4), 2)):
+        ...     print(tuple(images.shape), labels.tolist())
+        (2, 1, 8, 8) [0, 1]
+        (2, 1, 8, 8) [2, 3]
+    """
+    if workers < 0:
+        raise InputError(f"workers must be zero or more, got {workers}")
+    return DataLoader(
+        _BatchReader(dataset),
+        batch_size=None,
+        sampler=batches,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        multiprocessing_context=context if workers else None,
+        pin_memory=torch.cuda.is_available(),
+        generator=Generator(),
+    )
+
+
+def in_memory(dataset: Dataset, indices: Tensor, workers: int = 0) -> Dataset:
+    """A data set of the items at indices (m,), read once and kept.
+
+    For a training part that is small enough, or that is read in random order from a
+    file that is slow to read so. Ascending indices are read fastest.
+    """
+    batches = OrderedBatches(indices, READ_AT_ONCE)
+    values: Tensor | None = None
+    done = 0
+    for items, _ in track(loader(dataset, batches, workers), f"reading {dataset.name}"):
+        if values is None:
+            values = items.new_empty((len(indices), *items.shape[1:]))
+        values[done : done + len(items)] = items
+        done += len(items)
+    if values is None:
+        raise InputError(f"there are no indices to read from {dataset.name}")
+    return dataclasses.replace(
+        dataset,
+        items=StoredItems(values),
+        names=PackedStrings.of(dataset.names[index] for index in indices.tolist()),
+        labels=None if dataset.labels is None else dataset.labels[indices],
+        held_out=None if dataset.held_out is None else dataset.held_out[indices],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _BatchReader(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
+    """A data set whose "items" are whole batches."""
+
+    dataset: Dataset
+
+    def __getitem__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
+        return self.dataset.batch(torch.tensor(indices))

@@ -7,7 +7,7 @@ import torch
 
 from gradsnap.data.dataset import Dataset
 from gradsnap.data.images import ImageOptions, StoredImages
-from gradsnap.data.names import Names
+from gradsnap.strings import PackedStrings
 
 BRIGHTEST = 16
 """The digits are stored in 0 to 16."""
@@ -32,7 +32,7 @@ def open_digits(
         items=StoredImages(
             torch.from_numpy(pixels)[:, None], options or ImageOptions()
         ),
-        names=Names(f"digits/{row}" for row in range(len(pixels))),
+        names=PackedStrings.of(f"digits/{row}" for row in range(len(pixels))),
         labels=torch.from_numpy(bunch.target.astype(np.int64)),
         classes=tuple("0123456789"),
     )

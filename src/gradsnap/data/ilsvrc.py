@@ -2,16 +2,22 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import torch
 from torch import Tensor
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.folders import class_folders, files_in, is_image, scan
-from gradsnap.data.image_files import Listing, image_dataset
-from gradsnap.data.images import ImageOptions
-from gradsnap.data.layouts import located
+from gradsnap.data.folders import (
+    Listing,
+    class_folders,
+    files_in,
+    find_root,
+    image_dataset,
+    scan,
+)
+from gradsnap.data.images import ImageOptions, sort_files
 from gradsnap.errors import FileFormatError, InputError
 
 MARK = "train/*/"
@@ -39,7 +45,7 @@ def open_ilsvrc(
         InputError: the folders or the label file are missing, or a class of ``val`` is
             not one of ``train``.
     """
-    base = located("ilsvrc2012", root, FOLDERS, MARK)
+    base = find_root("ilsvrc2012", root, FOLDERS, MARK)
     train = scan(base, "train")
     validation = _validation(base, train.classes)
     if train.labels is None or validation.labels is None:
@@ -50,7 +56,9 @@ def open_ilsvrc(
         classes=train.classes,
         held_out=torch.arange(len(train.names) + len(validation.names))
         >= len(train.names),
-        bad=(*train.bad, *validation.bad),
+        loose=(*train.loose, *validation.loose),
+        unreadable=(*train.unreadable, *validation.unreadable),
+        ignored=(*train.ignored, *validation.ignored),
     )
     return image_dataset("ilsvrc2012", base, listing, options or ImageOptions())
 
@@ -61,16 +69,16 @@ def _validation(base: Path, classes: tuple[str, ...]) -> Listing:
     folders = class_folders(base / "val")
     if folders and not set(folders) - set(classes):
         return _renumbered(scan(base, "val"), classes)
-    files = [name for name in files_in(base, "val") if is_image(name)]
-    labels = _flat_labels(base, files, classes)
-    return Listing(files, labels, classes)
+    files = sort_files(files_in(base, "val"))
+    labels = _flat_labels(base, files.images, classes)
+    return Listing(files.images, labels, classes, unreadable=tuple(files.unreadable))
 
 
 def _renumbered(listing: Listing, classes: tuple[str, ...]) -> Listing:
     """The listing with its classes numbered as in ``classes``."""
     numbers = torch.tensor([classes.index(name) for name in listing.classes]).long()
     labels = None if listing.labels is None else numbers[listing.labels]
-    return Listing(listing.names, labels, classes, bad=listing.bad)
+    return replace(listing, labels=labels, classes=classes)
 
 
 def _flat_labels(base: Path, files: list[str], classes: tuple[str, ...]) -> Tensor:

@@ -1,8 +1,13 @@
 """Images as uint8 tensors: decoding files, resizing, grey and colour."""
 
+import functools
+import importlib
+import importlib.util
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,8 +15,27 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional
 
-from gradsnap.data.names import Names
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.strings import PackedStrings
+
+FORMATS = {
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),  # and MPO, which some cameras write
+    "PNG": (".png",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "PPM": (".pgm", ".ppm", ".pnm"),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
+    "AVIF": (".avif",),
+    "HEIF": (".heic", ".heif"),
+}
+"""Pillow's name of each format of images, and how their files end.
+
+Pillow reads many more and goes by a file's content. Among them is EPS, a program that
+it hands to Ghostscript to run, so no other format is ever tried.
+"""
+
+FORMAT_OF = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
 
 GREY_WEIGHTS = (19595, 38470, 7471)
 """Red, green and blue in 65536ths (ITU-R 601), as pillow's own grey."""
@@ -30,11 +54,55 @@ class ImageOptions:
     skip_bad: bool = False
     """Decode every file once when opening, and leave out and count the bad ones."""
 
+    labelled: bool = True
+    """Leave out images beside class folders, which have no class; False keeps them, and
+    then no image has a label."""
+
     def __post_init__(self) -> None:
         if self.side is not None and self.side < 1:
             raise InputError(f"side must be at least 1, got {self.side}")
         if self.channels not in (None, 1, 3):
             raise InputError(f"channels must be 1 or 3, got {self.channels}")
+
+    def reading(self, side: int | None, channels: int | None) -> "ImageOptions":
+        """These options with another side or number of channels, where given."""
+        return replace(
+            self,
+            side=self.side if side is None else side,
+            channels=self.channels if channels is None else channels,
+        )
+
+
+@functools.cache
+def image_formats() -> tuple[str, ...]:
+    """Those of ``FORMATS`` that can be decoded here; HEIF if pillow-heif is there."""
+    if importlib.util.find_spec("pillow_heif") is not None:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+class SortedFiles(NamedTuple):
+    """Files by the kind that their names say."""
+
+    images: list[str]
+    unreadable: list[str]
+    """Images of a kind that nothing here decodes."""
+    others: list[str]
+
+
+def sort_files(names: Iterable[str]) -> SortedFiles:
+    """Divides files into images, images of kinds without a decoder, and others."""
+    files = SortedFiles([], [], [])
+    for name in names:
+        kind = FORMAT_OF.get(os.path.splitext(name)[1].lower())
+        if kind is None:
+            files.others.append(name)
+        elif kind in image_formats():
+            files.images.append(name)
+        else:
+            files.unreadable.append(name)
+    return files
 
 
 def decode_image(
@@ -51,8 +119,8 @@ def decode_image(
     options = options or ImageOptions()
     mode = "L" if options.channels == 1 else "RGB"
     try:
-        with Image.open(path) as image:
-            pixels = np.array(_prepared(image, mode, options.side))
+        with Image.open(path, formats=image_formats()) as image:
+            pixels = np.array(_upright(image, mode, options.side))
     except FileNotFoundError as error:
         raise InputError(f"there is no image {os.fspath(path)}") from error
     except Exception as error:  # a corrupt file makes a decoder raise nearly anything
@@ -63,11 +131,10 @@ def decode_image(
     return torch.from_numpy(np.atleast_3d(pixels)).permute(2, 0, 1)  # (c, h, w)
 
 
-def _prepared(image: Image.Image, mode: str, side: int | None) -> Image.Image:
+def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
     if side is not None:
-        image.draft(
-            mode, (side, side)
-        )  # a JPEG file decodes straight to a smaller size
+        # A JPEG file decodes straight to a smaller size.
+        image.draft(mode, (side, side))
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith("I"):
         sixteen = np.asarray(upright).clip(0, 65535)
@@ -85,7 +152,7 @@ class ImageFiles:
     root: Path
     """The folder that names are relative to."""
 
-    names: Names
+    names: PackedStrings
     """Paths of the n images."""
 
     options: ImageOptions
@@ -97,7 +164,10 @@ class ImageFiles:
     def batch(self, indices: Tensor) -> Tensor:
         """The images at indices (b,), uint8 (b, channels, height, width)."""
         paths = [self.root / self.names[index] for index in indices.tolist()]
-        images = [decode_image(path, self.options) for path in paths]
+        try:
+            images = [decode_image(path, self.options) for path in paths]
+        except FileFormatError as error:
+            raise FileFormatError(f"{error}; --skip-bad leaves such out") from error
         for path, image in zip(paths, images, strict=True):
             if image.shape != images[0].shape:
                 raise InputError(
@@ -105,6 +175,10 @@ class ImageFiles:
                     f"and {tuple(image.shape)}; give a side to resize all images to"
                 )
         return torch.stack(images)
+
+    def reading(self, side: int | None, channels: int | None) -> "ImageFiles":
+        """The same images at another size; nothing is decoded yet."""
+        return replace(self, options=self.options.reading(side, channels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +203,10 @@ class StoredImages:
         return functional.interpolate(
             images, size=(side, side), mode="bilinear", antialias=True
         )
+
+    def reading(self, side: int | None, channels: int | None) -> "StoredImages":
+        """The same images at another size; nothing is decoded yet."""
+        return replace(self, options=self.options.reading(side, channels))
 
 
 def _with_channels(images: Tensor, channels: int | None) -> Tensor:

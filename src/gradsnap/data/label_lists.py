@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.image_files import Listing, check_present, image_dataset
+from gradsnap.data.folders import Listing, first_few, image_dataset
 from gradsnap.data.images import ImageOptions
 from gradsnap.errors import FileFormatError, InputError
 
@@ -62,6 +62,18 @@ def image_root(base: Path, names: Sequence[str], folders: Iterable[str]) -> Path
             if (place / name).is_file():
                 return place
     return base
+
+
+def check_present(root: Path, names: Sequence[str], options: ImageOptions) -> None:
+    """Refuses a list that names missing files, unless they are to be skipped."""
+    if options.skip_bad:
+        return
+    missing = [name for name in names if not (root / name).is_file()]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(names)} listed images are not in {root}: "
+            f"{first_few(missing)}; give --skip-bad to leave them out"
+        )
 
 
 def _read_table(table: Path) -> Listing:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.data.dataset import Dataset
+from gradsnap.data.folders import find_root
 from gradsnap.data.images import ImageOptions, StoredImages
-from gradsnap.data.layouts import located
-from gradsnap.data.names import Names
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.strings import PackedStrings
 
 MARK = "train-images*idx3-ubyte*"
 
@@ -35,7 +35,7 @@ def open_mnist(
         InputError: the files are not there.
         FileFormatError: a file is truncated or is not an idx file.
     """
-    base = located("mnist", root, FOLDERS, MARK)
+    base = find_root("mnist", root, FOLDERS, MARK)
     train, train_labels = _part(base, "train")
     test, test_labels = _part(base, "t10k")
     if train.shape[1:] != test.shape[1:]:
@@ -47,7 +47,7 @@ def open_mnist(
     return Dataset(
         name="mnist",
         items=StoredImages(pixels, options or ImageOptions()),
-        names=Names(f"mnist/{row}" for row in range(len(pixels))),
+        names=PackedStrings.of(f"mnist/{row}" for row in range(len(pixels))),
         labels=torch.cat([train_labels, test_labels]).long(),
         classes=tuple("0123456789"),
         held_out=torch.arange(len(pixels)) >= len(train),

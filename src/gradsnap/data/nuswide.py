@@ -8,10 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from gradsnap.data.dataset import Dataset
-from gradsnap.data.image_files import Listing, check_present, image_dataset
+from gradsnap.data.folders import Listing, find_root, image_dataset
 from gradsnap.data.images import ImageOptions
-from gradsnap.data.label_lists import image_root, read_label_list
-from gradsnap.data.layouts import located
+from gradsnap.data.label_lists import check_present, image_root, read_label_list
 from gradsnap.errors import FileFormatError, InputError
 
 CONCEPTS = "Groundtruth/AllLabels/Labels_*.txt"
@@ -47,7 +46,7 @@ def open_nuswide(
         base, listing = Path(root), _published(Path(root), num_labels)
     else:
         mark = f"*_{num_labels}_*train.txt"
-        base = located("nuswide", root, ("nuswide", "NUS-WIDE"), mark)
+        base = find_root("nuswide", root, ("nuswide", "NUS-WIDE"), mark)
         listing = _listed(_train_list(base, mark))
     images = image_root(base, listing.names, IMAGE_FOLDERS)
     check_present(images, listing.names, options)

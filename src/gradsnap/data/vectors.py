@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from gradsnap.data.dataset import Dataset, Items
+from gradsnap.data.dataset import Dataset, Items, check_range
 from gradsnap.data.images import ImageOptions
-from gradsnap.data.labels import as_labels
-from gradsnap.data.mapped import mapped_bvecs, mapped_fvecs, mapped_npy
-from gradsnap.data.npz import mapped_npz, npz_labels
+from gradsnap.data.mapped import (
+    mapped_bvecs,
+    mapped_fvecs,
+    mapped_npy,
+    mapped_npz,
+    npz_labels,
+)
 from gradsnap.data.parquet import ParquetVectors, parquet_labels
 from gradsnap.errors import FileFormatError, InputError
 
@@ -31,6 +37,9 @@ LABEL_READERS: dict[str, Callable[[Path], NDArray[Any] | None]] = {
     ".parquet": parquet_labels,
 }
 """What reads labels that lie in the same file."""
+
+MAX_CLASSES = 1_000_000
+"""More classes than this are taken for a mistake, such as item ids read as labels."""
 
 
 def open_vectors(
@@ -50,8 +59,10 @@ def open_vectors(
     """
     if path is None or not Path(path).is_file():
         raise InputError(f"expected a file of vectors, got {path}")
-    if options not in (None, ImageOptions()):
-        raise InputError(f"{path} holds vectors; {options} is for images")
+    if options is not None and (options.side or options.channels or options.skip_bad):
+        raise InputError(
+            f"{path} holds vectors; side, channels and --skip-bad are for images"
+        )
     file = Path(path)
     if file.suffix not in READERS:
         raise InputError(
@@ -100,3 +111,53 @@ def _labels(file: Path) -> NDArray[Any] | None:
     except (ValueError, EOFError) as error:
         raise FileFormatError(f"{beside} is truncated or no array: {error}") from error
     return labels
+
+
+def as_labels(raw: NDArray[Any], source: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Labels read from a file, and the names of the classes.
+
+    Args:
+        raw: one integer or string an item, (n,), or 0 and 1 for each label, (n, L).
+        source: where they come from, for the error.
+
+    Returns:
+        Labels int64 (n,) with one class name for each of 0 to their maximum (strings
+        are numbered in sorted order), or multi-hot labels bool (n, L).
+
+    Raises:
+        InputError: another shape or type, negative or huge integers.
+
+    Example:
+        >>> as_labels(np.array(["dog", "cat", "dog"]), "labels.npy")
+        (tensor([1, 0, 1]), ('cat', 'dog'))
+    """
+    if raw.ndim == 1 and raw.dtype.kind in "US":
+        names, numbers = np.unique(raw, return_inverse=True)
+        return torch.from_numpy(numbers.astype(np.int64)), tuple(map(str, names))
+    if raw.ndim == 1 and raw.dtype.kind in "iub":
+        return _class_numbers(raw, source)
+    if raw.ndim == 2 and raw.dtype.kind in "iub":
+        return _multi_hot(raw, source)
+    raise InputError(
+        f"{source}: labels must be integers or strings (n,), or 0 and 1 for each "
+        f"label (n, L); got {raw.dtype} of shape {raw.shape}"
+    )
+
+
+def _class_numbers(raw: NDArray[Any], source: str) -> tuple[Tensor, tuple[str, ...]]:
+    if not len(raw):
+        raise InputError(f"{source}: there are no labels")
+    check_range(int(raw.min()), int(raw.max()), MAX_CLASSES, source)
+    labels = torch.from_numpy(raw.astype(np.int64))
+    return labels, tuple(str(label) for label in range(int(raw.max()) + 1))
+
+
+def _multi_hot(raw: NDArray[Any], source: str) -> tuple[Tensor, tuple[str, ...]]:
+    wrong = (raw != 0) & (raw != 1)
+    if wrong.any():
+        raise InputError(
+            f"{source}: labels of shape {raw.shape} must be 0 or 1, "
+            f"got {raw[wrong].flat[0]}"
+        )
+    names = tuple(str(label) for label in range(raw.shape[1]))
+    return torch.from_numpy(raw.astype(bool)), names

@@ -15,10 +15,10 @@ from gradsnap.errors import InputError
 from gradsnap.index.identifiers import GivenIds, Ids, checked_ids, narrow, new_ids
 from gradsnap.index.items import Items
 from gradsnap.index.metadata import Metadata, checked_metadata
-from gradsnap.index.names import Names
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.results import Best, SearchResult
 from gradsnap.index.segments import Segment, sorted_by_list
+from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
 
@@ -234,7 +234,7 @@ class Index(ABC):
             return
         self.items.refuse_known(ids)
         if isinstance(ids, list):
-            segment.names = Names.of(ids)
+            segment.names = PackedStrings.of(ids)
         elif not np.array_equal(ids, np.arange(ids[0], ids[0] + len(ids))):
             segment.ids = narrow(ids)
         else:

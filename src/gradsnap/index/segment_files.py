@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from gradsnap.errors import FileFormatError
 from gradsnap.index.identifiers import narrow
 from gradsnap.index.metadata import StoredTable, write_metadata
-from gradsnap.index.names import Names
 from gradsnap.index.segments import Segment
+from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
 Entry = dict[str, Any]
@@ -59,7 +59,7 @@ def open_segment(folder: Path, entry: Entry) -> Segment:
     columns = {name: _mapped(folder, value) for name, value in entry["columns"].items()}
     names = None
     if "text" in columns:
-        names = Names(columns["text"], columns["ends"])
+        names = PackedStrings(columns["text"], columns["ends"])
     segment = Segment(
         codes=columns["codes"],
         ids=columns.get("ids"),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradsnap.index.identifiers import narrow
 from gradsnap.index.metadata import StoredTable, joined
-from gradsnap.index.names import Names
+from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
 
@@ -37,7 +37,7 @@ class Segment:
     """Where each list begins, int64 (lists + 1,); None without lists."""
     fine: Array | None = None
     """What re-ranking needs, uint8 (n, bytes)."""
-    names: Names | None = None
+    names: PackedStrings | None = None
     """String ids; ``ids`` are then the order in which they were added."""
     stored: Any = None
     """Metadata columns: a pyarrow table, or a ``StoredTable``."""
@@ -118,7 +118,7 @@ def sorted_by_list(segment: Segment, lists: Array, num_lists: int) -> Segment:
         ids=narrow(segment.all_ids()[order]),
         bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         fine=None if segment.fine is None else segment.fine[order],
-        names=None if names is None else Names.of([names[i] for i in order.tolist()]),
+        names=None if names is None else names.take(order),
         stored=None if segment.stored is None else segment.table.take(order),
     )
 
@@ -167,7 +167,7 @@ def _kept(segment: Segment) -> Segment:
         ids=narrow(segment.all_ids()[at]),
         bounds=bounds,
         fine=None if segment.fine is None else segment.fine[at],
-        names=None if names is None else Names.of([names[i] for i in at.tolist()]),
+        names=None if names is None else names.take(at),
         stored=None if segment.stored is None else segment.table.take(at),
     )
 
@@ -177,10 +177,10 @@ def _joined_fine(segments: Sequence[Segment]) -> Array | None:
     return np.concatenate(parts) if parts else None
 
 
-def _joined_names(segments: Sequence[Segment]) -> Names | None:
+def _joined_names(segments: Sequence[Segment]) -> PackedStrings | None:
     if all(s.names is None for s in segments):
         return None
-    return Names.of([n for s in segments if s.names for n in s.names.strings()])
+    return PackedStrings.of(n for s in segments if s.names for n in s.names)
 
 
 def _contained(values: Array, ascending: Array) -> Array:

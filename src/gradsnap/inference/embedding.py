@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.data import Dataset, OrderedBatches, StoredItems, loader
-from gradsnap.data.names import Names
 from gradsnap.errors import InputError
 from gradsnap.inference.engines import engine_for
 from gradsnap.progress import track
+from gradsnap.strings import PackedStrings
 
 BLOCK = 16_384
 """Rows of a stream that are held at once."""
@@ -162,5 +162,5 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def _as_dataset(items: Tensor) -> Dataset:
-    names = Names(str(place) for place in range(len(items)))
+    names = PackedStrings.of(str(place) for place in range(len(items)))
     return Dataset("tensor", StoredItems(items), names)

@@ -1,9 +1,12 @@
 """Protocols as values: how a data set is divided for training and for searching."""
 
-from gradsnap.data.protocols.base import Protocol
-from gradsnap.data.protocols.per_class import FractionProtocol, PaperProtocol
+from gradsnap.data.protocols.per_class import (
+    FractionProtocol,
+    IlsvrcProtocol,
+    PaperProtocol,
+)
 from gradsnap.data.protocols.per_label import NuswideProtocol
-from gradsnap.data.protocols.published import IlsvrcProtocol
+from gradsnap.data.protocols.protocol import Protocol, Split
 from gradsnap.data.protocols.relevant import (
     ranked_relevance,
     relevance,
@@ -11,7 +14,6 @@ from gradsnap.data.protocols.relevant import (
     shares_label,
     total_relevant,
 )
-from gradsnap.data.protocols.splits import Split
 from gradsnap.data.protocols.unseen import UnseenClasses
 
 PROTOCOLS: dict[str, type[Protocol]] = {

@@ -1,17 +1,21 @@
-"""Queries and training items drawn from each class."""
+"""Queries drawn from each class, or held out by the publisher."""
 
 from dataclasses import dataclass
 
-from gradsnap.data.protocols.base import (
+import numpy as np
+
+from gradsnap.data.protocols.protocol import (
     Parts,
+    Pool,
     Protocol,
     check_fraction,
     check_positive,
     check_sizes,
+    joined,
     shared_out,
     single_label_groups,
 )
-from gradsnap.data.protocols.splits import Pool, joined
+from gradsnap.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -73,3 +77,23 @@ class FractionProtocol(Protocol):
         check_sizes(groups, 2, "a query and something to find")
         queries, rest = shared_out(groups, self.queries)
         return rest, queries, rest
+
+
+@dataclass(frozen=True)
+class IlsvrcProtocol(Protocol):
+    """ILSVRC2012: all training images train and are searched; validation images ask.
+
+    It serves every data set whose publisher held a part out: the test parts of MNIST
+    and CIFAR-10 and the published lists of NUS-WIDE too.
+    """
+
+    def _parts(self, pool: Pool) -> Parts:
+        apart = pool.held_out
+        if apart is None or not apart.any() or apart.all():
+            raise InputError(
+                "IlsvrcProtocol needs held_out, bool (n,), with training items and "
+                "queries; this data set has no published test part, so take another "
+                "protocol"
+            )
+        train = np.flatnonzero(~apart)
+        return train, np.flatnonzero(apart), train

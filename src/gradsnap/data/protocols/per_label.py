@@ -5,8 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.data.protocols.base import Parts, Protocol, check_positive
-from gradsnap.data.protocols.splits import Indices, Pool, joined
+from gradsnap.data.protocols.protocol import (
+    Indices,
+    Parts,
+    Pool,
+    Protocol,
+    check_positive,
+    joined,
+)
 from gradsnap.errors import InputError
 
 

@@ -4,16 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradsnap.data.protocols.base import (
+from gradsnap.data.protocols.protocol import (
+    Indices,
     Parts,
+    Pool,
     Protocol,
     check_fraction,
     check_positive,
     check_sizes,
+    joined,
+    random_keys,
     share,
     single_label_groups,
 )
-from gradsnap.data.protocols.splits import Indices, Pool, joined, random_keys
 from gradsnap.errors import InputError
 
 

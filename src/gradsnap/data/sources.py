@@ -58,6 +58,7 @@ def open_dataset(
     side: int | None = None,
     channels: int | None = None,
     skip_bad: bool = False,
+    labelled: bool = True,
 ) -> Dataset:
     """Opens a data set: by name with its root, or any folder or file of yours.
 
@@ -70,6 +71,8 @@ def open_dataset(
         side: images are resized to side × side pixels; None keeps their size.
         channels: 3 for colour, 1 for grey; None keeps what is stored.
         skip_bad: leave out bad image files, and count them in ``skipped``.
+        labelled: leave out images beside class folders, since they have no class;
+            False, for an index, keeps them, and then no image has a label.
 
     Raises:
         InputError: unknown name, missing path, or data that cannot be used.
@@ -79,15 +82,15 @@ def open_dataset(
         >>> open_dataset("digits", side=16).item_shape
         (1, 16, 16)
     """
-    options = ImageOptions(side=side, channels=channels, skip_bad=skip_bad)
+    options = ImageOptions(side, channels, skip_bad, labelled)
     if source in DATASETS:
         return DATASETS[os.fspath(source)](root, options)
     if root is not None:
         raise InputError(f"unknown data set {source!r}; {_choices()}")
-    return DATASETS[_recognised(Path(source))](source, options)
+    return DATASETS[_kind_of(Path(source))](source, options)
 
 
-def _recognised(path: Path) -> str:
+def _kind_of(path: Path) -> str:
     """The name of the kind of data at a path."""
     if path.is_dir():
         marks = (name for mark, name in MARKS.items() if any(path.glob(mark)))
