@@ -18,8 +18,8 @@ from gradsnap.errors import InputError
 from gradsnap.evaluation.grades import Grades
 from gradsnap.evaluation.groups import (
     Groups,
-    grouped_counts,
-    grouped_distances,
+    groups_of_counts,
+    groups_of_distances,
     kernel_for,
 )
 
@@ -66,7 +66,7 @@ class Distances(ABC):
     def ranked(self, rows: slice, grades: Grades, cut: int) -> Ranked:
         """Tie groups of some queries, complete up to rank ``cut``."""
         graded = grades.block(rows)
-        groups = grouped_distances(self.block(rows), graded, cut, grades.top)
+        groups = groups_of_distances(self.block(rows), graded, cut, grades.top)
         return Ranked(groups, _grade_counts(graded, grades.top))
 
 
@@ -185,7 +185,7 @@ class HashDistances(Distances):
         counts = self.counts(rows, grades)
         near = counts[:, : RADIUS + 1].sum(dim=1).double()  # (b, grades)
         within = near[:, 1:].sum(dim=1) / near.sum(dim=1).clamp_min(1)
-        return Ranked(grouped_counts(counts), counts.sum(dim=1), within)
+        return Ranked(groups_of_counts(counts), counts.sum(dim=1), within)
 
     def _counted_in_torch(self, rows: slice, grades: Grades) -> Tensor:
         some, kinds = self.queries[rows], grades.top + 1

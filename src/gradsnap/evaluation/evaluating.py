@@ -8,14 +8,14 @@ from torch import Tensor
 
 from gradsnap.errors import InputError
 from gradsnap.evaluation.distances import Distances, Ranked
-from gradsnap.evaluation.expected import (
+from gradsnap.evaluation.grades import Grades
+from gradsnap.evaluation.metrics import (
     average_precisions,
     discounted_gains,
     hits_at,
     ideal_gains,
     with_hit,
 )
-from gradsnap.evaluation.grades import Grades
 from gradsnap.evaluation.result import Evaluation
 from gradsnap.evaluation.rules import RankingRules
 from gradsnap.progress import track

@@ -44,7 +44,7 @@ class Groups(NamedTuple):
     """How many queries there are."""
 
 
-def grouped_distances(
+def groups_of_distances(
     distances: Tensor, grades: Tensor, cut: int, top_grade: int = 1
 ) -> Groups:
     """Groups of equal distance, complete up to the one that holds rank ``cut``.
@@ -64,7 +64,7 @@ def grouped_distances(
     return _groups_of_sorted(head, shift)
 
 
-def grouped_counts(counts: Tensor) -> Groups:
+def groups_of_counts(counts: Tensor) -> Groups:
     """Groups from how many items of each grade lie at each distance.
 
     Args:
@@ -82,6 +82,22 @@ def grouped_counts(counts: Tensor) -> Groups:
         before=(hits.cumsum(dim=1) - hits)[rows, levels],
         gains=gains[rows, levels],
         queries=len(counts),
+    )
+
+
+def groups_of_ranked(relevant: Tensor) -> Groups:
+    """Groups of one item each, of results in ranked order: relevant or not, (q, k)."""
+    rows, ranks = relevant.nonzero(as_tuple=True)
+    one = torch.ones_like(rows)
+    place = torch.arange(len(rows), device=rows.device)
+    return Groups(
+        rows=rows,
+        starts=ranks.contiguous(),  # a kernel is compiled for each layout it meets
+        sizes=one,
+        hits=one,
+        before=place - _row_offsets(rows, len(relevant))[rows],
+        gains=one.double(),
+        queries=len(relevant),
     )
 
 

@@ -30,7 +30,7 @@ def binary_keys(bits: Array, relevant: Array, keys: Array) -> None:
 def line_sums(
     groups: tuple[Array, Array, Array, Array, Array], harmonic: Array, sums: Array
 ) -> None:
-    """``expected.line_sums`` of starts, places, sizes, hits and hits before, (g,)."""
+    """``metrics._line_sums`` of starts, places, sizes, hits and hits before, (g,)."""
     starts, places, sizes, hits, before = groups
     for g in range(len(starts)):
         start = starts[g]
