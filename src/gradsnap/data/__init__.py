@@ -28,11 +28,6 @@ from gradsnap.data.protocols import (
     Protocol,
     Split,
     UnseenClasses,
-    ranked_relevance,
-    relevance,
-    same_label,
-    shares_label,
-    total_relevant,
 )
 from gradsnap.data.vectors import open_vectors
 
@@ -72,10 +67,5 @@ __all__ = [
     "open_mnist",
     "open_nuswide",
     "open_vectors",
-    "ranked_relevance",
     "read_label_list",
-    "relevance",
-    "same_label",
-    "shares_label",
-    "total_relevant",
 ]

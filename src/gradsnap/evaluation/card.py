@@ -1,4 +1,4 @@
-"""The protocol card: everything a figure depends on, beside the figure."""
+"""What a figure depends on, said aloud: rules of the ranking, and the protocol card."""
 
 import os
 import platform
@@ -6,13 +6,20 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import torch
 
-from gradsnap.data.protocols import Split
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.evaluation.rules import TIES, RankingRules
+
+if TYPE_CHECKING:
+    from gradsnap.data.protocols import Split
+
+Divisor = Literal["relevant", "found"]
+NoHit = Literal["zero", "skip"]
+
+TIES = "expected over random order"
+"""The one tie rule: array order would reward whoever wrote the database file."""
 
 DECISIVE = (
     "dataset",
@@ -27,6 +34,60 @@ DECISIVE = (
     "ties",
 )
 """What two figures must share to be compared; the rest is told, and may differ."""
+
+
+@dataclass(frozen=True)
+class RankingRules:
+    """How long a ranking is, and what its average precision is divided by.
+
+    There are no defaults: tables contradict each other because these were not said.
+
+    Example:
+        >>> print(RankingRules(length=1500, divisor="found", no_hit="zero"))
+        MAP@1500; AP divided by the relevant items found; queries without a hit count \
+zero; ties: expected over random order
+    """
+
+    length: int | None
+    """R, how many results count; None ranks the whole database."""
+
+    divisor: Divisor
+    """``"relevant"``: min(R, relevant items there are); ``"found"``: those found."""
+
+    no_hit: NoHit
+    """A query without any hit counts ``"zero"``, or is left out of the mean: skip."""
+
+    def __post_init__(self) -> None:
+        if self.length is not None and self.length < 1:
+            raise InputError(f"length must be at least 1, or None; got {self.length}")
+        if self.divisor not in get_args(Divisor):
+            raise InputError(
+                f"divisor must be one of {', '.join(get_args(Divisor))}; "
+                f"got {self.divisor!r}"
+            )
+        if self.no_hit not in get_args(NoHit):
+            raise InputError(
+                f"no_hit must be one of {', '.join(get_args(NoHit))}; "
+                f"got {self.no_hit!r}"
+            )
+
+    def __str__(self) -> str:
+        every = self.length is None
+        name = "MAP over the whole database" if every else f"MAP@{self.length}"
+        reach = "the relevant items" if every else "min(R, relevant items)"
+        divisor = "the relevant items found" if self.divisor == "found" else reach
+        fate = "count zero" if self.no_hit == "zero" else "are left out"
+        return f"{name}; AP divided by {divisor}; queries without a hit {fate}; " + (
+            f"ties: {TIES}"
+        )
+
+    def cut(self, items: int) -> int:
+        """R for a database of so many items."""
+        return items if self.length is None else min(self.length, items)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"ties": TIES}
 
 
 class Difference(NamedTuple):
@@ -76,7 +137,7 @@ class ProtocolCard:
     def of(
         cls,
         dataset: str,
-        splits: Sequence[Split],
+        splits: "Sequence[Split]",
         rules: RankingRules,
         *,
         seeds: Sequence[int],

@@ -22,6 +22,7 @@ from gradsnap.evaluation.groups import (
     groups_of_distances,
     kernel_for,
 )
+from gradsnap.progress import track
 
 BLOCK_ENTRIES = 1 << 23
 """Distances held at once, 32 MiB, unless one query alone has more."""
@@ -200,6 +201,19 @@ class HashDistances(Distances):
             cells = level.mul_(kinds).add_(grades.block(rows, part))
             total += cells.flatten().bincount(minlength=len(total))
         return total.view(len(some), self.levels, kinds)
+
+
+@torch.no_grad()
+def nearest_items(distances: Distances, k: int) -> Tensor:
+    """The k nearest items of each query, nearest first, int64 (q, k); by blocks."""
+    if not 1 <= k <= distances.num_items:
+        raise InputError(f"k must be 1 to {distances.num_items} items, got {k}")
+    rows = distances.block_rows
+    parts = []
+    for start in track(range(0, distances.num_queries, rows), "searching"):
+        block = distances.block(slice(start, start + rows))
+        parts.append(block.topk(k, dim=1, largest=False).indices)
+    return torch.cat(parts)
 
 
 def _shares(rows: int) -> list[slice]:

@@ -1,4 +1,4 @@
-"""A run: its card and its figures, in a JSON file and a CSV of its curves."""
+"""Runs: a card with its figures, in files, side by side, and as curves."""
 
 import csv
 import json
@@ -6,17 +6,22 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.evaluation.card import ProtocolCard
-from gradsnap.evaluation.confidence import Spread, spread
-from gradsnap.evaluation.result import Evaluation
-from gradsnap.files import replacing
+from gradsnap.evaluation.card import Difference, ProtocolCard
+from gradsnap.evaluation.confidence import PairedTest, Spread, paired_test, spread
+from gradsnap.evaluation.evaluation import Evaluation
+from gradsnap.files import replacing, write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = "gradsnap-run-1"
+PICTURES = ("png", "svg", "pdf")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +72,7 @@ class Run:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the run as JSON, beside ``path`` and renamed into place."""
         text = json.dumps(self.record(), indent=1, ensure_ascii=False, allow_nan=False)
-        with replacing(path) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
+        write_text(Path(path), text + "\n")
 
     def save_curves(self, path: str | os.PathLike[str]) -> None:
         """Writes precision and recall at N as CSV, a row for each seed and N."""
@@ -120,3 +124,135 @@ def _evaluation(record: dict[str, Any], card: ProtocolCard) -> Evaluation:
 def _plain(values: Sequence[float]) -> list[float | None]:
     """NaN as null, which JSON has a word for."""
     return [None if value != value else value for value in values]
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run beside the first."""
+
+    name: str
+    spread: Spread
+    differences: tuple[Difference, ...]
+    """What its card does not share with the first; empty unless allowed."""
+    against_first: PairedTest | None
+    """This run less the first on the same queries; None where there are no such."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs in the order given."""
+
+    runs: tuple[ComparedRun, ...]
+
+    def __str__(self) -> str:
+        width = max(len(run.name) for run in self.runs)
+        lines = []
+        for run in self.runs:
+            test = "" if run.against_first is None else f"  {run.against_first}"
+            lines.append(f"{run.name:{width}}  MAP {run.spread}{test}")
+            lines += [f"{'':{width}}  ! differs in {d}" for d in run.differences]
+        return "\n".join(lines)
+
+
+def compare(runs: Sequence[Run], *, allow_differences: bool = False) -> Comparison:
+    """Puts runs beside the first, with a paired test where queries are the same.
+
+    Args:
+        runs: at least one.
+        allow_differences: compare although cards differ; the comparison then says in
+            what, with every run.
+
+    Raises:
+        InputError: cards differ in what a figure means, and that was not allowed.
+    """
+    if not runs:
+        raise InputError("there is nothing to compare")
+    first = runs[0]
+    unlike = {run.name: first.card.differences(run.card) for run in runs[1:]}
+    said = [f"{name} in {d}" for name, found in unlike.items() for d in found]
+    if said and not allow_differences:
+        raise InputError(
+            f"these runs answer different questions. Beside {first.name} differ: "
+            f"{'; '.join(said)}. Run them under one protocol, or allow differences"
+        )
+    return Comparison(tuple(_beside(first, run) for run in runs))
+
+
+def _beside(first: Run, run: Run) -> ComparedRun:
+    differences = first.card.differences(run.card)
+    test = None
+    if run is not first and not differences:
+        ours = torch.cat([e.average_precisions for e in run.evaluations])
+        theirs = torch.cat([e.average_precisions for e in first.evaluations])
+        test = paired_test(ours, theirs)
+    return ComparedRun(run.name, run.spread, differences, test)
+
+
+def plot_precision_at(runs: Sequence[Run], path: str | os.PathLike[str]) -> None:
+    """Draws mean precision against the number of results, a line for each run.
+
+    Args:
+        runs: measured at the same N for all seeds.
+        path: the picture's file, ending in png, svg or pdf.
+    """
+    curves = {run.name: (_points(run), _mean(run, "precision")) for run in runs}
+    _draw(curves, ("results N", "precision at N"), path, log=True)
+
+
+def plot_precision_recall(runs: Sequence[Run], path: str | os.PathLike[str]) -> None:
+    """Draws mean precision against mean recall, a line for each run.
+
+    Args:
+        runs: measured at the same N for all seeds.
+        path: the picture's file, ending in png, svg or pdf.
+    """
+    curves = {run.name: (_mean(run, "recall"), _mean(run, "precision")) for run in runs}
+    _draw(curves, ("recall", "precision"), path, log=False)
+
+
+def _points(run: Run) -> list[float]:
+    return [float(n) for n in run.evaluations[0].points]
+
+
+def _mean(run: Run, field: str) -> list[float]:
+    """The curve averaged over seeds."""
+    if len({evaluation.points for evaluation in run.evaluations}) > 1:
+        raise InputError(f"{run.name} was measured at other points for each seed")
+    curves = [getattr(evaluation, field) for evaluation in run.evaluations]
+    return [fmean(values) for values in zip(*curves, strict=True)]
+
+
+def _draw(
+    curves: dict[str, tuple[list[float], list[float]]],
+    axes: tuple[str, str],
+    path: str | os.PathLike[str],
+    log: bool,
+) -> None:
+    if not curves:
+        raise InputError("there is no run to draw")
+    kind = Path(path).suffix.lstrip(".")
+    if kind not in PICTURES:
+        raise InputError(f"a picture ends in .{', .'.join(PICTURES)}; got {path}")
+    figure = _figure()
+    plot = figure.add_subplot()
+    for name, (across, up) in curves.items():
+        plot.plot(across, up, label=name)
+    plot.set_xlabel(axes[0])
+    plot.set_ylabel(axes[1])
+    plot.set_xscale("log" if log else "linear")
+    plot.set_ylim(bottom=0)
+    plot.grid(alpha=0.3)
+    plot.legend()
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=kind, dpi=150)
+
+
+def _figure() -> "Figure":
+    """A figure of its own, so that no global state of matplotlib is touched."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            "pictures need matplotlib: pip install 'gradsnap[plots]'"
+        ) from error
+    return Figure(figsize=(6, 4), layout="constrained")

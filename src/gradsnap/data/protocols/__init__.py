@@ -4,13 +4,6 @@ from gradsnap.data.protocols.base import Protocol
 from gradsnap.data.protocols.per_class import FractionProtocol, PaperProtocol
 from gradsnap.data.protocols.per_label import NuswideProtocol
 from gradsnap.data.protocols.published import IlsvrcProtocol
-from gradsnap.data.protocols.relevant import (
-    ranked_relevance,
-    relevance,
-    same_label,
-    shares_label,
-    total_relevant,
-)
 from gradsnap.data.protocols.splits import Split
 from gradsnap.data.protocols.unseen import UnseenClasses
 
@@ -32,9 +25,4 @@ __all__ = [
     "Protocol",
     "Split",
     "UnseenClasses",
-    "ranked_relevance",
-    "relevance",
-    "same_label",
-    "shares_label",
-    "total_relevant",
 ]
