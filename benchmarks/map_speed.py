@@ -69,7 +69,7 @@ def ours(table: Tensor, asked: Tensor, labels: Tensor) -> float:
     parts = []
     for start in range(0, len(table), source.block_rows):
         rows = slice(start, start + source.block_rows)
-        groups, counts, _ = source.ranked(rows, grades, table.shape[1])
+        groups, counts, _ = source.rank(rows, grades, table.shape[1])
         parts.append(average_precisions(groups, counts[:, 1], RULES, table.shape[1]))
     return float(torch.cat(parts).mean())
 

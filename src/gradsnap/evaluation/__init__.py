@@ -14,6 +14,7 @@ from gradsnap.evaluation.distances import (
     Distances,
     EmbeddingDistances,
     HashDistances,
+    code_distances,
     nearest_items,
 )
 from gradsnap.evaluation.evaluation import Evaluation, evaluate
@@ -45,6 +46,7 @@ __all__ = [
     "Run",
     "Spread",
     "bootstrap",
+    "code_distances",
     "compare",
     "evaluate",
     "load_run",

@@ -155,7 +155,7 @@ def paired_test(
 def _draws(
     choices: int, size: tuple[int, int], dtype: torch.dtype, seed: int
 ) -> Iterator[Tensor]:
-    """Random numbers 0 to ``choices − 1`` for resamples and queries, by parts (c, q)."""
+    """Random numbers 0 to ``choices − 1`` for resamples x queries, by parts (c, q)."""
     resamples, queries = size
     generator = torch.Generator().manual_seed(seed)
     step = max(1, CHUNK_ENTRIES // queries)

@@ -151,7 +151,7 @@ def evaluate(
     parts = []
     for start in track(starts, "ranking"):
         block = slice(start, start + rows)
-        ranked = distances.ranked(block, grades, cut)
+        ranked = distances.rank(block, grades, cut)
         parts.append(_measured(ranked, rules, cut, ns, grades.graded))
     return _joined(parts, rules, ns)
 

@@ -108,6 +108,14 @@ class Grades:
             return relevance(asked, found)
         return (asked.float() @ found.float().T).to(torch.uint8)
 
+    def counts(self, block: Tensor) -> Tensor:
+        """Items of each grade, int64 (b, top + 1), of grades (b, n) from ``block``."""
+        if self.top == 1:
+            hits = block.sum(dim=1)
+            return torch.stack([block.shape[1] - hits, hits], dim=1)
+        kinds = range(self.top + 1)
+        return torch.stack([(block == kind).sum(dim=1) for kind in kinds], dim=1)
+
     @cached_property
     def as_words(self) -> tuple[Tensor, Tensor] | None:
         """Labels as int64 (q,) and (n,), sets as bits; None where they do not fit."""
