@@ -4,7 +4,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -128,6 +128,8 @@ class ProtocolCard:
     """What made the codes, with its settings."""
     bits: int | None = None
     """Length of a code; None for embeddings."""
+    options: tuple[tuple[str, str], ...] = ()
+    """What else the method was given, such as strength and seed: names and values."""
     machine: str = ""
     command: str = ""
     version: str = ""
@@ -144,6 +146,7 @@ class ProtocolCard:
         network: str = "",
         method: str = "",
         bits: int | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> "ProtocolCard":
         """The card of splits of one protocol, on this machine and command line.
 
@@ -155,6 +158,7 @@ class ProtocolCard:
             network: what made the embeddings.
             method: what made the codes.
             bits: length of a code.
+            options: what else the method was given, by name.
         """
         sizes = {tuple(map(len, (s.queries, s.train, s.database))) for s in splits}
         if len(sizes) != 1 or len(splits) != len(seeds):
@@ -178,6 +182,7 @@ class ProtocolCard:
             network=network,
             method=method,
             bits=bits,
+            options=_as_pairs(options or {}),
             machine=machine(),
             command=command_line(sys.argv),
             version=_version(),
@@ -190,14 +195,14 @@ class ProtocolCard:
 
     def differences(self, other: "ProtocolCard") -> tuple[Difference, ...]:
         """What makes figures of the two cards answers to different questions."""
-        return self._unlike(other, DECISIVE)
+        return self._differences_in(other, DECISIVE)
 
     def notes(self, other: "ProtocolCard") -> tuple[Difference, ...]:
         """What else differs: network, method, seeds, machine and the like."""
         rest = [f.name for f in fields(self) if f.name not in DECISIVE]
-        return self._unlike(other, rest)
+        return self._differences_in(other, rest)
 
-    def _unlike(
+    def _differences_in(
         self, other: "ProtocolCard", names: Sequence[str]
     ) -> tuple[Difference, ...]:
         pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
@@ -205,12 +210,12 @@ class ProtocolCard:
 
     def record(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        values = asdict(self)
+        values = asdict(self) | {"options": dict(self.options)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "ProtocolCard":
-        """The card written by ``record``.
+        """The card written by ``record``, or by one that knew no options.
 
         Raises:
             FileFormatError: a field is missing or unknown.
@@ -219,8 +224,9 @@ class ProtocolCard:
             k: tuple(v) if isinstance(v, list) else v for k, v in record.items()
         }
         try:
+            values["options"] = _as_pairs(record.get("options", {}))
             return cls(**values)
-        except TypeError as error:
+        except (AttributeError, TypeError) as error:
             raise FileFormatError(f"this is no protocol card: {error}") from error
 
     def __str__(self) -> str:
@@ -231,6 +237,10 @@ class ProtocolCard:
             f"(split {', '.join(self.split_hashes)}); {self.rules}; "
             f"seeds {', '.join(map(str, self.seeds))}"
         )
+
+
+def _as_pairs(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in options.items())
 
 
 def command_line(arguments: Sequence[str]) -> str:
