@@ -161,6 +161,8 @@ def test_bad_runs(tmp_path: Path) -> None:
         Run("unlike", other, made.evaluations)
     with pytest.raises(InputError, match="there is no file"):
         load_run(tmp_path / "none")
+    with pytest.raises(InputError, match=r"to read \(Is a directory\)"):
+        load_run(tmp_path)
     for content in ("{", "[]", '{"format": "gradsnap-run-1"}', "{}"):
         (tmp_path / "bad").write_text(content)
         with pytest.raises(FileFormatError):

@@ -60,16 +60,12 @@ zero; ties: expected over random order
     def __post_init__(self) -> None:
         if self.length is not None and self.length < 1:
             raise InputError(f"length must be at least 1, or None; got {self.length}")
-        if self.divisor not in get_args(Divisor):
-            raise InputError(
-                f"divisor must be one of {', '.join(get_args(Divisor))}; "
-                f"got {self.divisor!r}"
-            )
-        if self.no_hit not in get_args(NoHit):
-            raise InputError(
-                f"no_hit must be one of {', '.join(get_args(NoHit))}; "
-                f"got {self.no_hit!r}"
-            )
+        for name, choices in (("divisor", Divisor), ("no_hit", NoHit)):
+            value, known = getattr(self, name), get_args(choices)
+            if value not in known:
+                raise InputError(
+                    f"{name} must be one of {', '.join(known)}; got {value!r}"
+                )
 
     def __str__(self) -> str:
         every = self.length is None

@@ -22,7 +22,10 @@ SIGN_DRAWS = 10_000
 """Draws of signs in a paired test: the least p-value is a ten-thousandth."""
 
 CHUNK_ENTRIES = 1 << 22
-"""Drawn queries held at once."""
+"""Drawn queries held at once, 32 MiB.
+
+All resamples of 50,000 queries together would be 4 GiB.
+"""
 
 
 class Interval(NamedTuple):
@@ -85,7 +88,7 @@ def bootstrap(
         resamples: how often the queries are drawn again.
         seed: of the draws.
     """
-    values = _finite(values)
+    values = _without_nan(values)
     if not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, got {level}")
     size = (resamples, len(values))
@@ -137,7 +140,7 @@ def paired_test(
             f"a paired test needs the same queries on both sides, (q,); got "
             f"{tuple(ours.shape)} and {tuple(theirs.shape)}"
         )
-    difference = _finite(ours.double() - theirs.double())
+    difference = _without_nan(ours.double() - theirs.double())
     observed = abs(float(difference.mean()))
     as_much = 0
     for part in _draws(2, (draws, len(difference)), torch.float64, seed):
@@ -164,7 +167,7 @@ def _draws(
         yield torch.randint(choices, part, generator=generator, dtype=dtype)
 
 
-def _finite(values: Tensor) -> Tensor:
+def _without_nan(values: Tensor) -> Tensor:
     """The figures that are not NaN, float64 on the CPU."""
     kept = values.detach().cpu().double()
     kept = kept[~kept.isnan()]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -145,19 +145,18 @@ def evaluate(
         several if graded is None else graded,
     )
     cut = rules.cut(distances.num_items)
-    ns = torch.tensor(checked_points(points, cut), device=device)
+    ns = torch.tensor(curve_points(points, cut), device=device)
     rows = distances.block_rows
     starts = range(0, distances.num_queries, rows)
     parts = []
     for start in track(starts, "ranking"):
         block = slice(start, start + rows)
         ranked = distances.rank(block, grades, cut)
-        parts.append(_measured(ranked, rules, cut, ns, grades.graded))
-    return _joined(parts, rules, ns)
+        parts.append(_measure(ranked, rules, cut, ns, grades.graded))
+    return _join(parts, rules, ns)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(NamedTuple):
     """Figures of one block of queries, each (b, …) on the CPU."""
 
     precisions: Tensor
@@ -168,9 +167,10 @@ class _Part:
     within: Tensor
 
 
-def _measured(
+def _measure(
     ranked: Ranked, rules: RankingRules, cut: int, ns: Tensor, graded: bool
 ) -> _Part:
+    """Every figure of one block, at the points ns (p,)."""
     groups, counts, within = ranked
     totals = counts[:, 1:].sum(dim=1)
     ndcg = nothing = torch.empty(0, dtype=torch.float64)
@@ -188,19 +188,15 @@ def _measured(
     )
 
 
-def _joined(parts: list[_Part], rules: RankingRules, ns: Tensor) -> Evaluation:
-    totals, hit = (
-        torch.cat([p.totals for p in parts]),
-        torch.cat([p.hit for p in parts]),
-    )
-    hits = torch.cat([part.hits for part in parts])  # (q, p)
-    within = torch.cat([part.within for part in parts])
+def _join(parts: list[_Part], rules: RankingRules, ns: Tensor) -> Evaluation:
+    """The figures of all blocks together."""
+    columns = zip(*parts, strict=True)
+    precisions, hits, totals, hit, ndcg, within = map(torch.cat, columns)
     kept = torch.ones_like(hit) if rules.no_hit == "zero" else hit
-    ndcg = torch.cat([part.ndcg for part in parts])
-    recall = hits / totals.clamp_min(1)[:, None]
+    recall = hits / totals.clamp_min(1)[:, None]  # (q, p)
     return Evaluation(
         rules=rules,
-        average_precisions=torch.cat([part.precisions for part in parts]),
+        average_precisions=precisions,
         points=tuple(ns.tolist()),
         precision=_mean(hits / ns.cpu(), kept),
         recall=_mean(recall, kept),
@@ -218,7 +214,7 @@ def _mean(values: Tensor, kept: Tensor) -> tuple[float, ...]:
     return tuple(means)
 
 
-def checked_points(points: Sequence[int] | None, cut: int) -> list[int]:
+def curve_points(points: Sequence[int] | None, cut: int) -> list[int]:
     """The N to measure at, ascending and within the ranking."""
     if points is None:
         steps = range(POINTS_PER_DECADE * len(str(cut)) + 1)

@@ -60,7 +60,7 @@ def groups_of_distances(
     """
     shift = top_grade.bit_length()
     keys = _keys(distances, grades, shift)
-    head = _nearest_keys(keys, cut, shift) if cut < keys.shape[1] else _sorted(keys)
+    head = _nearest_keys(keys, cut, shift) if cut < keys.shape[1] else _sort_rows(keys)
     return _groups_of_sorted(head, shift)
 
 
@@ -132,7 +132,7 @@ def _numpy_sorts(keys: Tensor) -> bool:
     return keys.device.type == "cpu"
 
 
-def _sorted(keys: Tensor) -> Tensor:
+def _sort_rows(keys: Tensor) -> Tensor:
     """Rows (q, n) in ascending order."""
     if _numpy_sorts(keys):
         return torch.from_numpy(np.sort(keys.numpy(), axis=1))

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.evaluation.card import Difference, ProtocolCard
@@ -64,7 +65,7 @@ class Run:
             },
             "evaluations": [
                 evaluation.record()
-                | {"average_precisions": _plain(evaluation.average_precisions.tolist())}
+                | {"average_precisions": _nan_as_null(evaluation.average_precisions)}
                 for evaluation in self.evaluations
             ],
         }
@@ -90,24 +91,25 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     """Reads a run written by ``Run.save``.
 
     Raises:
-        InputError: there is no such file.
+        InputError: there is no such file, or it cannot be read.
         FileFormatError: the file is truncated, changed or not a run.
     """
-    name = os.fspath(path)
-    if not Path(path).is_file():
-        raise InputError(f"there is no file {name}")
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         if record.get("format") != FORMAT:
-            raise FileFormatError(f"{name} is not a run written by Run.save")
+            raise FileFormatError(f"{path} is not a run written by Run.save")
         card = ProtocolCard.from_record(record["card"])
-        found = [_evaluation(one, card) for one in record["evaluations"]]
+        found = [_read_evaluation(one, card) for one in record["evaluations"]]
         return Run(record["name"], card, tuple(found))
+    except OSError as error:
+        raise InputError(
+            f"there is no file {path} to read ({error.strerror})"
+        ) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{name} is truncated or changed: {error!r}") from error
+        raise FileFormatError(f"{path} is truncated or changed: {error!r}") from error
 
 
-def _evaluation(record: dict[str, Any], card: ProtocolCard) -> Evaluation:
+def _read_evaluation(record: dict[str, Any], card: ProtocolCard) -> Evaluation:
     values = [float("nan") if v is None else v for v in record["average_precisions"]]
     return Evaluation(
         rules=card.rules,
@@ -121,9 +123,9 @@ def _evaluation(record: dict[str, Any], card: ProtocolCard) -> Evaluation:
     )
 
 
-def _plain(values: Sequence[float]) -> list[float | None]:
-    """NaN as null, which JSON has a word for."""
-    return [None if value != value else value for value in values]
+def _nan_as_null(values: Tensor) -> list[float | None]:
+    """Figures (q,) with None for NaN, which JSON has no word for."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 @dataclass(frozen=True)
@@ -175,10 +177,10 @@ def compare(runs: Sequence[Run], *, allow_differences: bool = False) -> Comparis
             f"these runs answer different questions. Beside {first.name} differ: "
             f"{'; '.join(said)}. Run them under one protocol, or allow differences"
         )
-    return Comparison(tuple(_beside(first, run) for run in runs))
+    return Comparison(tuple(_compare_with(first, run) for run in runs))
 
 
-def _beside(first: Run, run: Run) -> ComparedRun:
+def _compare_with(first: Run, run: Run) -> ComparedRun:
     differences = first.card.differences(run.card)
     test = None
     if run is not first and not differences:
@@ -195,8 +197,7 @@ def plot_precision_at(runs: Sequence[Run], path: str | os.PathLike[str]) -> None
         runs: measured at the same N for all seeds.
         path: the picture's file, ending in png, svg or pdf.
     """
-    curves = {run.name: (_points(run), _mean(run, "precision")) for run in runs}
-    _draw(curves, ("results N", "precision at N"), path, log=True)
+    _draw(runs, ("points", "precision"), ("results N", "precision at N"), path)
 
 
 def plot_precision_recall(runs: Sequence[Run], path: str | os.PathLike[str]) -> None:
@@ -206,45 +207,41 @@ def plot_precision_recall(runs: Sequence[Run], path: str | os.PathLike[str]) -> 
         runs: measured at the same N for all seeds.
         path: the picture's file, ending in png, svg or pdf.
     """
-    curves = {run.name: (_mean(run, "recall"), _mean(run, "precision")) for run in runs}
-    _draw(curves, ("recall", "precision"), path, log=False)
-
-
-def _points(run: Run) -> list[float]:
-    return [float(n) for n in run.evaluations[0].points]
-
-
-def _mean(run: Run, field: str) -> list[float]:
-    """The curve averaged over seeds."""
-    if len({evaluation.points for evaluation in run.evaluations}) > 1:
-        raise InputError(f"{run.name} was measured at other points for each seed")
-    curves = [getattr(evaluation, field) for evaluation in run.evaluations]
-    return [fmean(values) for values in zip(*curves, strict=True)]
+    _draw(runs, ("recall", "precision"), ("recall", "precision"), path)
 
 
 def _draw(
-    curves: dict[str, tuple[list[float], list[float]]],
-    axes: tuple[str, str],
+    runs: Sequence[Run],
+    fields: tuple[str, str],
+    titles: tuple[str, str],
     path: str | os.PathLike[str],
-    log: bool,
 ) -> None:
-    if not curves:
+    """A line for each run: one field of its evaluations across, the other up."""
+    if not runs:
         raise InputError("there is no run to draw")
     kind = Path(path).suffix.lstrip(".")
     if kind not in PICTURES:
         raise InputError(f"a picture ends in .{', .'.join(PICTURES)}; got {path}")
     figure = _figure()
-    plot = figure.add_subplot()
-    for name, (across, up) in curves.items():
-        plot.plot(across, up, label=name)
-    plot.set_xlabel(axes[0])
-    plot.set_ylabel(axes[1])
-    plot.set_xscale("log" if log else "linear")
-    plot.set_ylim(bottom=0)
-    plot.grid(alpha=0.3)
-    plot.legend()
+    axes = figure.add_subplot()
+    for run in runs:
+        axes.plot(*(_curve(run, field) for field in fields), label=run.name)
+    axes.set_xlabel(titles[0])
+    axes.set_ylabel(titles[1])
+    axes.set_xscale("log" if fields[0] == "points" else "linear")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
     with replacing(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=150)
+
+
+def _curve(run: Run, field: str) -> list[float]:
+    """Points, precision or recall, averaged over seeds."""
+    if len({evaluation.points for evaluation in run.evaluations}) > 1:
+        raise InputError(f"{run.name} was measured at other points for each seed")
+    curves = [getattr(evaluation, field) for evaluation in run.evaluations]
+    return [fmean(values) for values in zip(*curves, strict=True)]
 
 
 def _figure() -> "Figure":
