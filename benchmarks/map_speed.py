@@ -16,10 +16,9 @@ from gradsnap.evaluation import (
     HashDistances,
     RankingRules,
     evaluate,
-    mean_average_precision,
 )
-from gradsnap.evaluation.expected import average_precisions
 from gradsnap.evaluation.grades import Grades
+from gradsnap.evaluation.metrics import average_precisions
 
 QUERIES, ITEMS, CLASSES, BITS = 1000, 59_000, 10, 32
 BAR = Bar("≥", 5)
@@ -70,22 +69,23 @@ def ours(table: Tensor, asked: Tensor, labels: Tensor) -> float:
     parts = []
     for start in range(0, len(table), source.block_rows):
         rows = slice(start, start + source.block_rows)
-        groups, counts, _ = source.ranked(rows, grades, table.shape[1])
+        groups, counts, _ = source.rank(rows, grades, table.shape[1])
         parts.append(average_precisions(groups, counts[:, 1], RULES, table.shape[1]))
     return float(torch.cat(parts).mean())
 
 
 def argsort(table: Tensor, asked: Tensor, labels: Tensor) -> float:
     """The usual torch: sort, gather, cumulate."""
-    total = 0.0
+    total, ranks = 0.0, torch.arange(1, table.shape[1] + 1)
     for rows in range(0, len(table), ARGSORT_ROWS):
         part, mine = (
             table[rows : rows + ARGSORT_ROWS],
             asked[rows : rows + ARGSORT_ROWS],
         )
         relevant = labels[part.argsort(dim=1)] == mine[:, None]
-        value = mean_average_precision(relevant, relevant.sum(dim=1))
-        total += float(value) * len(part)
+        precision = relevant.cumsum(dim=1).double() / ranks
+        sums = (precision * relevant).sum(dim=1) / relevant.sum(dim=1).clamp_min(1)
+        total += float(sums.sum())
     return total / len(table)
 
 

@@ -86,6 +86,26 @@ def test_a_card_survives_json() -> None:
         ProtocolCard.from_record({"dataset": "x"})
 
 
+def test_options_are_recorded_and_may_differ() -> None:
+    plain = card()
+    options = {"strength": 0.5, "run.seed": 3}
+    made = ProtocolCard.of("made-up", splits(), RULES, seeds=SEEDS, options=options)
+    assert made.options == (("strength", "0.5"), ("run.seed", "3"))
+    record = json.loads(json.dumps(made.record()))
+    assert record["options"] == {"strength": "0.5", "run.seed": "3"}
+    assert ProtocolCard.from_record(record) == made
+    assert plain.differences(made) == ()
+    assert "options" in [note.field for note in plain.notes(made)]
+
+
+def test_cards_without_options_are_read() -> None:
+    record = card().record()
+    del record["options"]
+    assert ProtocolCard.from_record(record) == card()
+    with pytest.raises(FileFormatError, match="no protocol card"):
+        ProtocolCard.from_record(record | {"options": [1]})
+
+
 def test_differences_are_told() -> None:
     made = card()
     other = dataclasses.replace(made, divisor="found", network="alexnet", bits=32)
@@ -141,6 +161,8 @@ def test_bad_runs(tmp_path: Path) -> None:
         Run("unlike", other, made.evaluations)
     with pytest.raises(InputError, match="there is no file"):
         load_run(tmp_path / "none")
+    with pytest.raises(InputError, match=r"to read \(Is a directory\)"):
+        load_run(tmp_path)
     for content in ("{", "[]", '{"format": "gradsnap-run-1"}', "{}"):
         (tmp_path / "bad").write_text(content)
         with pytest.raises(FileFormatError):

@@ -13,18 +13,19 @@ from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from gradsnap import compiled
-from gradsnap.coders.hashers import packed_bits
+from gradsnap.coders.hashers import packed_bits, unpacked_bits
 from gradsnap.errors import InputError
 from gradsnap.evaluation import (
     CodeDistances,
     EmbeddingDistances,
     HashDistances,
     RankingRules,
+    code_distances,
     distances,
     evaluate,
-    expected,
     groups,
     mean_average_precision,
+    metrics,
     nearest_items,
     recall_at,
 )
@@ -151,9 +152,8 @@ def test_equals_the_ranked_metric_at_a_cut() -> None:
     relevant = labels[table.argsort(dim=1)[:, :50]] == asked[:, None]
     wanted = mean_average_precision(relevant, torch.full((5,), 100))
     rules = RankingRules(50, "relevant", "zero")
-    assert evaluate(Given(table), asked, labels, rules).map == pytest.approx(
-        float(wanted)
-    )
+    # One kernel, so the same to the bit.
+    assert evaluate(Given(table), asked, labels, rules).map == float(wanted)
 
 
 @pytest.mark.usefixtures("engine")
@@ -162,7 +162,7 @@ def test_both_engines_find_the_same_groups(top: int) -> None:
     generator = torch.Generator().manual_seed(0)
     table = torch.randint(40, (7, 90), generator=generator).float()
     grades = torch.randint(top + 1, (7, 90), generator=generator).to(torch.uint8)
-    found = groups.grouped_distances(table, grades, 90, top)
+    found = groups.groups_of_distances(table, grades, 90, top)
     for row in range(7):
         mine = found.rows == row
         levels = sorted({float(d) for d in table[row][grades[row] > 0]})
@@ -185,8 +185,8 @@ def test_a_cut_keeps_whole_groups(cut: int) -> None:
     generator = torch.Generator().manual_seed(cut)
     table = torch.randint(12, (6, 60), generator=generator).float()
     relevant = torch.rand(6, 60, generator=generator) < 0.3
-    short = groups.grouped_distances(table, relevant, cut)
-    whole = groups.grouped_distances(table, relevant, 60)
+    short = groups.groups_of_distances(table, relevant, cut)
+    whole = groups.groups_of_distances(table, relevant, 60)
     reached = whole.starts < cut
     mine = short.starts < cut
     for ours, theirs in zip(short[:6], whole[:6], strict=True):
@@ -239,6 +239,87 @@ def test_codes_are_ranked_by_asymmetric_distance(kind: str) -> None:
     assert 0.2 < measured < 0.6
 
 
+class TableCoder:
+    """What distances ask of a coder, with tables of its own for vectors (q, 1)."""
+
+    hamming_levels: int | None = None
+
+    def __init__(self, num_codebooks: int, codebook_size: int) -> None:
+        self.num_codebooks, self.codebook_size = num_codebooks, codebook_size
+        generator = torch.Generator().manual_seed(0)
+        size = (num_codebooks, codebook_size)
+        self.entries = torch.rand(*size, generator=generator).double()
+
+    def tables(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        return queries[:, :, None] * self.entries, queries[:, 0]
+
+    def cross_terms(self, codes: Tensor) -> Tensor:
+        return codes[:, 0].double()
+
+
+class SignCoder:
+    """The signs of a vector as a hash, and Hamming distances as tables."""
+
+    codebook_size = 256
+
+    def __init__(self, bits: int) -> None:
+        self.hamming_levels: int | None = bits
+        self.num_codebooks = -(-bits // 8)
+
+    def encode(self, x: Tensor) -> Tensor:
+        return packed_bits(x > 0)
+
+    def cross_terms(self, codes: Tensor) -> Tensor:
+        return torch.zeros(len(codes))
+
+    def tables(self, queries: Tensor) -> tuple[Tensor, Tensor]:
+        every = torch.arange(256, dtype=torch.uint8)
+        differ = self.encode(queries)[:, :, None] ^ every  # (q, bytes, 256)
+        bits = unpacked_bits(differ.flatten()[:, None], 8).sum(dim=1)
+        return bits.view(differ.shape), torch.zeros(len(queries))
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "int32", "int64"])
+def test_codes_of_any_integers_are_ranked_by_tables(dtype: str) -> None:
+    coder = TableCoder(3, 256 if dtype == "uint8" else 1024)
+    generator = torch.Generator().manual_seed(1)
+    codes = torch.randint(coder.codebook_size, (70, 3), generator=generator)
+    queries = torch.rand(5, 1, generator=generator)
+    typed = codes.to(getattr(torch, dtype))
+    found = code_distances(coder, queries, typed)  # type: ignore[arg-type]
+    assert isinstance(found, CodeDistances)
+    wanted = torch.tensor(
+        [
+            [
+                float(q) + int(code[0]) + float(q * coder.entries[range(3), code].sum())
+                for code in codes
+            ]
+            for q in queries
+        ]
+    )
+    torch.testing.assert_close(found.block(slice(None)), wanted, rtol=1e-5, atol=1e-5)
+    assert evaluate(found, torch.zeros(5).long(), torch.arange(70) % 3, WHOLE).map > 0
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("bits", [12, 32])
+def test_hamming_coders_are_counted_and_their_tables_say_the_same(bits: int) -> None:
+    x, asked = gaussian(80, bits), gaussian(9, bits) - 0.2
+    query_labels, labels = torch.arange(9) % 3, torch.arange(80) % 3
+    coder = SignCoder(bits)
+    codes = coder.encode(x)
+    hashes = code_distances(coder, asked, codes)  # type: ignore[arg-type]
+    assert isinstance(hashes, HashDistances)
+    coder.hamming_levels = None
+    tables = code_distances(coder, asked, codes)  # type: ignore[arg-type]
+    assert isinstance(tables, CodeDistances)
+    assert torch.equal(tables.block(slice(None)), hashes.block(slice(None)))
+    counted = evaluate(hashes, query_labels, labels, WHOLE)
+    sorted_ = evaluate(tables, query_labels, labels, WHOLE)
+    torch.testing.assert_close(counted.average_precisions, sorted_.average_precisions)
+
+
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("bits", [5, 48, 70])
 def test_hashes_are_counted(bits: int) -> None:
@@ -285,7 +366,7 @@ def test_hashes_are_counted_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = evaluate(table, labels, labels, RankingRules(20, "found", "zero"))
     monkeypatch.setattr(distances, "HASH_ROWS", 13)
     monkeypatch.setattr(distances, "BLOCK_ENTRIES", 200)
-    monkeypatch.setattr(expected, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(metrics, "CHUNK_ROWS", 3)
     monkeypatch.setattr(compiled, "installed", lambda: False)
     parts = evaluate(table, labels, labels, whole.rules)
     torch.testing.assert_close(parts.average_precisions, whole.average_precisions)

@@ -30,6 +30,20 @@ def test_equals_scikit_learn_over_the_whole_database() -> None:
     assert float(value) == pytest.approx(sum(expected) / 8)
 
 
+@pytest.mark.parametrize("length", [0, 1, 7, 40])
+def test_equals_precision_added_up_rank_by_rank(length: int) -> None:
+    generator = torch.Generator().manual_seed(length)
+    relevant = torch.rand(6, length, generator=generator) < 0.3
+    totals = relevant.sum(dim=1) + torch.arange(6)
+    wanted = 0.0
+    for row, total in zip(relevant.tolist(), totals.tolist(), strict=True):
+        sums = sum(sum(row[: i + 1]) / (i + 1) for i, hit in enumerate(row) if hit)
+        wanted += sums / max(1, min(total, length)) / 6
+    value = gs.mean_average_precision(relevant, totals)
+    assert (value.dtype, value.shape) == (torch.float64, ())
+    assert float(value) == pytest.approx(wanted, abs=1e-12)
+
+
 def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(gs.InputError, match=r"\(3,\) and \(1,\)"):
         gs.mean_average_precision(torch.ones(3, dtype=torch.bool), torch.ones(1))

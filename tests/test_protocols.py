@@ -17,10 +17,8 @@ from gradsnap.data import (
     Protocol,
     Split,
     UnseenClasses,
-    ranked_relevance,
-    relevance,
-    total_relevant,
 )
+from gradsnap.evaluation import ranked_relevance, relevance, total_relevant
 
 SMALL: dict[str, Protocol] = {
     "paper": PaperProtocol(2, 4),

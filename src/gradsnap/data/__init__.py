@@ -32,11 +32,6 @@ from gradsnap.data.protocols import (
     Protocol,
     Split,
     UnseenClasses,
-    ranked_relevance,
-    relevance,
-    same_label,
-    shares_label,
-    total_relevant,
 )
 from gradsnap.data.sources import DATASETS, open_dataset
 from gradsnap.data.vectors import open_vectors
@@ -75,10 +70,5 @@ __all__ = [
     "open_mnist",
     "open_nuswide",
     "open_vectors",
-    "ranked_relevance",
     "read_label_list",
-    "relevance",
-    "same_label",
-    "shares_label",
-    "total_relevant",
 ]

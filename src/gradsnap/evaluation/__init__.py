@@ -1,7 +1,6 @@
 """Measuring retrieval: rules said aloud, ties in expectation, memory bounded."""
 
-from gradsnap.evaluation.card import Difference, ProtocolCard
-from gradsnap.evaluation.comparing import ComparedRun, Comparison, compare
+from gradsnap.evaluation.card import Difference, ProtocolCard, RankingRules
 from gradsnap.evaluation.confidence import (
     Interval,
     PairedTest,
@@ -15,14 +14,21 @@ from gradsnap.evaluation.distances import (
     Distances,
     EmbeddingDistances,
     HashDistances,
+    code_distances,
+    nearest_items,
 )
-from gradsnap.evaluation.evaluating import evaluate
-from gradsnap.evaluation.metrics import mean_average_precision
-from gradsnap.evaluation.neighbors import nearest_items, recall_at
-from gradsnap.evaluation.plots import plot_precision_at, plot_precision_recall
-from gradsnap.evaluation.result import Evaluation
-from gradsnap.evaluation.rules import RankingRules
-from gradsnap.evaluation.runs import Run, load_run
+from gradsnap.evaluation.evaluation import Evaluation, evaluate
+from gradsnap.evaluation.grades import ranked_relevance, relevance, total_relevant
+from gradsnap.evaluation.metrics import mean_average_precision, recall_at
+from gradsnap.evaluation.runs import (
+    ComparedRun,
+    Comparison,
+    Run,
+    compare,
+    load_run,
+    plot_precision_at,
+    plot_precision_recall,
+)
 
 __all__ = [
     "CodeDistances",
@@ -40,6 +46,7 @@ __all__ = [
     "Run",
     "Spread",
     "bootstrap",
+    "code_distances",
     "compare",
     "evaluate",
     "load_run",
@@ -48,6 +55,9 @@ __all__ = [
     "paired_test",
     "plot_precision_at",
     "plot_precision_recall",
+    "ranked_relevance",
     "recall_at",
+    "relevance",
     "spread",
+    "total_relevant",
 ]

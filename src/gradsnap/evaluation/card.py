@@ -1,18 +1,25 @@
-"""The protocol card: everything a figure depends on, beside the figure."""
+"""What a figure depends on, said aloud: rules of the ranking, and the protocol card."""
 
 import os
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import torch
 
-from gradsnap.data.protocols import Split
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.evaluation.rules import TIES, RankingRules
+
+if TYPE_CHECKING:
+    from gradsnap.data.protocols import Split
+
+Divisor = Literal["relevant", "found"]
+NoHit = Literal["zero", "skip"]
+
+TIES = "expected over random order"
+"""The one tie rule: array order would reward whoever wrote the database file."""
 
 DECISIVE = (
     "dataset",
@@ -27,6 +34,56 @@ DECISIVE = (
     "ties",
 )
 """What two figures must share to be compared; the rest is told, and may differ."""
+
+
+@dataclass(frozen=True)
+class RankingRules:
+    """How long a ranking is, and what its average precision is divided by.
+
+    There are no defaults: tables contradict each other because these were not said.
+
+    Example:
+        >>> print(RankingRules(length=1500, divisor="found", no_hit="zero"))
+        MAP@1500; AP divided by the relevant items found; queries without a hit count \
+zero; ties: expected over random order
+    """
+
+    length: int | None
+    """R, how many results count; None ranks the whole database."""
+
+    divisor: Divisor
+    """``"relevant"``: min(R, relevant items there are); ``"found"``: those found."""
+
+    no_hit: NoHit
+    """A query without any hit counts ``"zero"``, or is left out of the mean: skip."""
+
+    def __post_init__(self) -> None:
+        if self.length is not None and self.length < 1:
+            raise InputError(f"length must be at least 1, or None; got {self.length}")
+        for name, choices in (("divisor", Divisor), ("no_hit", NoHit)):
+            value, known = getattr(self, name), get_args(choices)
+            if value not in known:
+                raise InputError(
+                    f"{name} must be one of {', '.join(known)}; got {value!r}"
+                )
+
+    def __str__(self) -> str:
+        every = self.length is None
+        name = "MAP over the whole database" if every else f"MAP@{self.length}"
+        reach = "the relevant items" if every else "min(R, relevant items)"
+        divisor = "the relevant items found" if self.divisor == "found" else reach
+        fate = "count zero" if self.no_hit == "zero" else "are left out"
+        return f"{name}; AP divided by {divisor}; queries without a hit {fate}; " + (
+            f"ties: {TIES}"
+        )
+
+    def cut(self, items: int) -> int:
+        """R for a database of so many items."""
+        return items if self.length is None else min(self.length, items)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"ties": TIES}
 
 
 class Difference(NamedTuple):
@@ -67,6 +124,8 @@ class ProtocolCard:
     """What made the codes, with its settings."""
     bits: int | None = None
     """Length of a code; None for embeddings."""
+    options: tuple[tuple[str, str], ...] = ()
+    """What else the method was given, such as strength and seed: names and values."""
     machine: str = ""
     command: str = ""
     version: str = ""
@@ -76,13 +135,14 @@ class ProtocolCard:
     def of(
         cls,
         dataset: str,
-        splits: Sequence[Split],
+        splits: "Sequence[Split]",
         rules: RankingRules,
         *,
         seeds: Sequence[int],
         network: str = "",
         method: str = "",
         bits: int | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> "ProtocolCard":
         """The card of splits of one protocol, on this machine and command line.
 
@@ -94,6 +154,7 @@ class ProtocolCard:
             network: what made the embeddings.
             method: what made the codes.
             bits: length of a code.
+            options: what else the method was given, by name.
         """
         sizes = {tuple(map(len, (s.queries, s.train, s.database))) for s in splits}
         if len(sizes) != 1 or len(splits) != len(seeds):
@@ -117,6 +178,7 @@ class ProtocolCard:
             network=network,
             method=method,
             bits=bits,
+            options=_as_pairs(options or {}),
             machine=machine(),
             command=command_line(sys.argv),
             version=_version(),
@@ -129,14 +191,14 @@ class ProtocolCard:
 
     def differences(self, other: "ProtocolCard") -> tuple[Difference, ...]:
         """What makes figures of the two cards answers to different questions."""
-        return self._unlike(other, DECISIVE)
+        return self._differences_in(other, DECISIVE)
 
     def notes(self, other: "ProtocolCard") -> tuple[Difference, ...]:
         """What else differs: network, method, seeds, machine and the like."""
         rest = [f.name for f in fields(self) if f.name not in DECISIVE]
-        return self._unlike(other, rest)
+        return self._differences_in(other, rest)
 
-    def _unlike(
+    def _differences_in(
         self, other: "ProtocolCard", names: Sequence[str]
     ) -> tuple[Difference, ...]:
         pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
@@ -144,12 +206,12 @@ class ProtocolCard:
 
     def record(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        values = asdict(self)
+        values = asdict(self) | {"options": dict(self.options)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "ProtocolCard":
-        """The card written by ``record``.
+        """The card written by ``record``, or by one that knew no options.
 
         Raises:
             FileFormatError: a field is missing or unknown.
@@ -158,8 +220,9 @@ class ProtocolCard:
             k: tuple(v) if isinstance(v, list) else v for k, v in record.items()
         }
         try:
+            values["options"] = _as_pairs(record.get("options", {}))
             return cls(**values)
-        except TypeError as error:
+        except (AttributeError, TypeError) as error:
             raise FileFormatError(f"this is no protocol card: {error}") from error
 
     def __str__(self) -> str:
@@ -170,6 +233,10 @@ class ProtocolCard:
             f"(split {', '.join(self.split_hashes)}); {self.rules}; "
             f"seeds {', '.join(map(str, self.seeds))}"
         )
+
+
+def _as_pairs(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in options.items())
 
 
 def command_line(arguments: Sequence[str]) -> str:

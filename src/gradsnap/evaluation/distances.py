@@ -1,27 +1,30 @@
-"""What can be ranked: embeddings, codes of a quantizer, and hashes.
+"""What can be ranked: embeddings, codes of any coder, and hashes.
 
-All rank a database for queries by blocks: ``groups`` gives the tie groups of some
+All rank a database for queries by blocks: ``rank`` gives the tie groups of some
 queries against all items, and never holds more than a block of distances.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gradsnap.coders.hamming import check_alike, hamming_distances
 from gradsnap.coders.packing import as_words
-from gradsnap.coders.quantizers import Quantizer
 from gradsnap.compiled import spread
 from gradsnap.errors import InputError
 from gradsnap.evaluation.grades import Grades
 from gradsnap.evaluation.groups import (
     Groups,
-    grouped_counts,
-    grouped_distances,
+    groups_of_counts,
+    groups_of_distances,
     kernel_for,
 )
+from gradsnap.progress import track
+
+if TYPE_CHECKING:
+    from gradsnap.coders.coder import Coder
 
 BLOCK_ENTRIES = 1 << 23
 """Distances held at once, 32 MiB, unless one query alone has more."""
@@ -33,7 +36,7 @@ RADIUS = 2
 """Hamming radius whose precision is reported: a hash table can look that far."""
 
 ITEM_BLOCK = 1 << 16
-"""Items whose reconstructions or look-ups are gathered at once."""
+"""Items whose cross terms or look-ups are gathered at once."""
 
 
 class Ranked(NamedTuple):
@@ -63,11 +66,11 @@ class Distances(ABC):
         """How many queries make one block."""
         return max(1, BLOCK_ENTRIES // max(self.num_items, 1))
 
-    def ranked(self, rows: slice, grades: Grades, cut: int) -> Ranked:
+    def rank(self, rows: slice, grades: Grades, cut: int) -> Ranked:
         """Tie groups of some queries, complete up to rank ``cut``."""
         graded = grades.block(rows)
-        groups = grouped_distances(self.block(rows), graded, cut, grades.top)
-        return Ranked(groups, _grade_counts(graded, grades.top))
+        groups = groups_of_distances(self.block(rows), graded, cut, grades.top)
+        return Ranked(groups, grades.counts(graded))
 
 
 class EmbeddingDistances(Distances):
@@ -101,38 +104,35 @@ class CodeDistances(Distances):
     """Asymmetric distances (ADC): queries as they are, the database as codes.
 
     Args:
-        quantizer: fitted.
+        coder: fitted; its tables say how far a query is from a code.
         queries: floating (q, dim).
-        codes: of the database, (n, num_codebooks).
+        codes: of the database, any integer type, (n, num_codebooks).
     """
 
-    def __init__(self, quantizer: Quantizer, queries: Tensor, codes: Tensor) -> None:
-        self.quantizer, self.queries, self.codes = quantizer, queries, codes
-        parts = [quantizer.cross_terms(part) for part in codes.split(ITEM_BLOCK)]
+    def __init__(self, coder: "Coder", queries: Tensor, codes: Tensor) -> None:
+        self.coder, self.queries = coder, queries.detach()
+        # This also refuses codes outside the codebooks, which no kernel looks for.
+        parts = [coder.cross_terms(part) for part in codes.split(ITEM_BLOCK)]
         self.cross = torch.cat(parts).float()
         self.by_codebook = codes.T.contiguous()  # (M, n)
         self.num_queries, self.num_items = len(queries), len(codes)
         self.device = codes.device
 
     def block(self, rows: slice) -> Tensor:
-        """Squared distances of some queries to all reconstructions, (b, n)."""
-        entries, offsets = self.quantizer.tables(self.queries[rows])
-        entries = entries.float()
+        """Distances of some queries to all items, (b, n)."""
+        entries, offsets = self.coder.tables(self.queries[rows])
+        entries = entries.float().contiguous()
         found = offsets.float()[:, None] + self.cross  # (b, n)
-        kernel = kernel_for(found)
-        if kernel is not None and self.codes.dtype == torch.uint8:
-            codes = self.by_codebook.numpy()
+        kernel, codes = kernel_for(found), self.by_codebook
+        if kernel is None:
+            return added_entries(entries, codes, found).clamp_min_(0)
 
-            def add(rows: slice) -> None:
-                kernel.add_entries(tables[rows].numpy(), codes, found[rows].numpy())
+        def add(part: slice) -> None:
+            kernel.add_entries(
+                entries[part].numpy(), codes.numpy(), found[part].numpy()
+            )
 
-            tables = entries.contiguous()
-            spread(add, _shares(len(found)))
-            return found.clamp_min_(0)
-        for start in range(0, self.num_items, ITEM_BLOCK):
-            part = slice(start, start + ITEM_BLOCK)
-            for m, words in enumerate(self.by_codebook[:, part].long()):
-                found[:, part] += entries[:, m][:, words]
+        spread(add, _shares(len(found)))
         return found.clamp_min_(0)
 
 
@@ -165,12 +165,11 @@ class HashDistances(Distances):
         """Items of each grade at each distance, int64 (b, distances, grades)."""
         kernel, labels = kernel_for(self.database), grades.as_words
         if kernel is None or labels is None:
-            return self._counted_in_torch(rows, grades)
+            return self._count_in_torch(rows, grades)
         asked, found = labels
         some = self.queries[rows]
         counts = torch.zeros(len(some), self.levels, grades.top + 1, dtype=torch.int64)
         items = (self._item_words.numpy(), found.numpy())
-
         words, mine = as_words(some), asked[rows]
 
         def count(part: slice) -> None:
@@ -180,14 +179,14 @@ class HashDistances(Distances):
         spread(count, _shares(len(some)))
         return counts
 
-    def ranked(self, rows: slice, grades: Grades, cut: int) -> Ranked:
+    def rank(self, rows: slice, grades: Grades, cut: int) -> Ranked:
         """Tie groups of some queries; all of them, whatever the cut."""
         counts = self.counts(rows, grades)
         near = counts[:, : RADIUS + 1].sum(dim=1).double()  # (b, grades)
         within = near[:, 1:].sum(dim=1) / near.sum(dim=1).clamp_min(1)
-        return Ranked(grouped_counts(counts), counts.sum(dim=1), within)
+        return Ranked(groups_of_counts(counts), counts.sum(dim=1), within)
 
-    def _counted_in_torch(self, rows: slice, grades: Grades) -> Tensor:
+    def _count_in_torch(self, rows: slice, grades: Grades) -> Tensor:
         some, kinds = self.queries[rows], grades.top + 1
         total = torch.zeros(
             len(some) * self.levels * kinds, dtype=torch.int64, device=self.device
@@ -202,16 +201,45 @@ class HashDistances(Distances):
         return total.view(len(some), self.levels, kinds)
 
 
+def code_distances(coder: "Coder", queries: Tensor, codes: Tensor) -> Distances:
+    """Distances of queries (q, dim) to codes, as the coder means them.
+
+    Plain Hamming distances are counted instead of sorted; all others come from the
+    coder's tables.
+
+    Args:
+        coder: fitted.
+        queries: floating (q, dim).
+        codes: of the database, (n, num_codebooks).
+    """
+    if coder.hamming_levels is None:
+        return CodeDistances(coder, queries, codes)
+    return HashDistances(coder.encode(queries), codes)
+
+
+def added_entries(entries: Tensor, codes: Tensor, out: Tensor) -> Tensor:
+    """Adds to out (q, n) the entries (q, M, K) that codes (M, n) name; gives out."""
+    for start in range(0, codes.shape[1], ITEM_BLOCK):
+        part = slice(start, start + ITEM_BLOCK)
+        for m, words in enumerate(codes[:, part].long()):
+            out[:, part] += entries[:, m][:, words]
+    return out
+
+
+@torch.no_grad()
+def nearest_items(distances: Distances, k: int) -> Tensor:
+    """The k nearest items of each query, nearest first, int64 (q, k); by blocks."""
+    if not 1 <= k <= distances.num_items:
+        raise InputError(f"k must be 1 to {distances.num_items} items, got {k}")
+    rows = distances.block_rows
+    parts = []
+    for start in track(range(0, distances.num_queries, rows), "searching"):
+        block = distances.block(slice(start, start + rows))
+        parts.append(block.topk(k, dim=1, largest=False).indices)
+    return torch.cat(parts)
+
+
 def _shares(rows: int) -> list[slice]:
     """The rows in as many parts as torch has threads."""
     step = -(-rows // torch.get_num_threads()) or 1
     return [slice(start, start + step) for start in range(0, rows, step)]
-
-
-def _grade_counts(grades: Tensor, top: int) -> Tensor:
-    """Items of each grade, int64 (b, top + 1), of grades (b, n)."""
-    kinds = torch.arange(top + 1, device=grades.device)
-    if top == 1:
-        hits = grades.sum(dim=1)
-        return torch.stack([grades.shape[1] - hits, hits], dim=1)
-    return torch.stack([(grades == kind).sum(dim=1) for kind in kinds], dim=1)

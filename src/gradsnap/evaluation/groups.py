@@ -44,7 +44,7 @@ class Groups(NamedTuple):
     """How many queries there are."""
 
 
-def grouped_distances(
+def groups_of_distances(
     distances: Tensor, grades: Tensor, cut: int, top_grade: int = 1
 ) -> Groups:
     """Groups of equal distance, complete up to the one that holds rank ``cut``.
@@ -60,11 +60,11 @@ def grouped_distances(
     """
     shift = top_grade.bit_length()
     keys = _keys(distances, grades, shift)
-    head = _nearest_keys(keys, cut, shift) if cut < keys.shape[1] else _sorted(keys)
+    head = _nearest_keys(keys, cut, shift) if cut < keys.shape[1] else _sort_rows(keys)
     return _groups_of_sorted(head, shift)
 
 
-def grouped_counts(counts: Tensor) -> Groups:
+def groups_of_counts(counts: Tensor) -> Groups:
     """Groups from how many items of each grade lie at each distance.
 
     Args:
@@ -82,6 +82,22 @@ def grouped_counts(counts: Tensor) -> Groups:
         before=(hits.cumsum(dim=1) - hits)[rows, levels],
         gains=gains[rows, levels],
         queries=len(counts),
+    )
+
+
+def groups_of_ranked(relevant: Tensor) -> Groups:
+    """Groups of one item each, of results in ranked order: relevant or not, (q, k)."""
+    rows, ranks = relevant.nonzero(as_tuple=True)
+    one = torch.ones_like(rows)
+    place = torch.arange(len(rows), device=rows.device)
+    return Groups(
+        rows=rows,
+        starts=ranks.contiguous(),  # a kernel is compiled for each layout it meets
+        sizes=one,
+        hits=one,
+        before=place - _row_offsets(rows, len(relevant))[rows],
+        gains=one.double(),
+        queries=len(relevant),
     )
 
 
@@ -116,7 +132,7 @@ def _numpy_sorts(keys: Tensor) -> bool:
     return keys.device.type == "cpu"
 
 
-def _sorted(keys: Tensor) -> Tensor:
+def _sort_rows(keys: Tensor) -> Tensor:
     """Rows (q, n) in ascending order."""
     if _numpy_sorts(keys):
         return torch.from_numpy(np.sort(keys.numpy(), axis=1))

@@ -30,7 +30,7 @@ def binary_keys(bits: Array, relevant: Array, keys: Array) -> None:
 def line_sums(
     groups: tuple[Array, Array, Array, Array, Array], harmonic: Array, sums: Array
 ) -> None:
-    """``expected.line_sums`` of starts, places, sizes, hits and hits before, (g,)."""
+    """``metrics._line_sums`` of starts, places, sizes, hits and hits before, (g,)."""
     starts, places, sizes, hits, before = groups
     for g in range(len(starts)):
         start = starts[g]
@@ -82,7 +82,7 @@ def groups_of_rows(keys: Array, shift: int) -> tuple[Array, Array]:
 
 
 @compiled
-def _differing(x: Any) -> Any:
+def _set_bits(x: np.uint64) -> np.uint64:
     """How many bits of a 64-bit word are set; compilers make one instruction of it."""
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + (
@@ -96,18 +96,20 @@ def _differing(x: Any) -> Any:
 def _distances(query: Array, words: Array, found: Array) -> None:
     """Hamming distances of one query (w,) to words (w, n): found (n,), int32."""
     for i in range(words.shape[1]):
-        found[i] = _differing(query[0] ^ words[0, i])
+        found[i] = _set_bits(query[0] ^ words[0, i])
     for w in range(1, words.shape[0]):
         for i in range(words.shape[1]):
-            found[i] += _differing(query[w] ^ words[w, i])
+            found[i] += _set_bits(query[w] ^ words[w, i])
 
 
 @compiled
-def _grades(label: Any, labels: Array, several: bool, top: int, found: Array) -> None:
+def _grades(
+    label: np.int64, labels: Array, several: bool, top: int, found: Array
+) -> None:
     """Whether a label equals each of (n,), or how many bits they share, up to top."""
     if several:
         for i in range(len(labels)):
-            found[i] = min(np.int64(_differing(np.uint64(label & labels[i]))), top)
+            found[i] = min(np.int64(_set_bits(np.uint64(label & labels[i]))), top)
     else:
         for i in range(len(labels)):
             found[i] = label == labels[i]

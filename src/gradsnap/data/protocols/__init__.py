@@ -7,13 +7,6 @@ from gradsnap.data.protocols.per_class import (
 )
 from gradsnap.data.protocols.per_label import NuswideProtocol
 from gradsnap.data.protocols.protocol import Protocol, Split
-from gradsnap.data.protocols.relevant import (
-    ranked_relevance,
-    relevance,
-    same_label,
-    shares_label,
-    total_relevant,
-)
 from gradsnap.data.protocols.unseen import UnseenClasses
 
 PROTOCOLS: dict[str, type[Protocol]] = {
@@ -34,9 +27,4 @@ __all__ = [
     "Protocol",
     "Split",
     "UnseenClasses",
-    "ranked_relevance",
-    "relevance",
-    "same_label",
-    "shares_label",
-    "total_relevant",
 ]

@@ -2,25 +2,103 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gradsnap.errors import InputError
+from gradsnap.evaluation.card import RankingRules
+from gradsnap.evaluation.confidence import Interval, bootstrap
 from gradsnap.evaluation.distances import Distances, Ranked
-from gradsnap.evaluation.expected import (
+from gradsnap.evaluation.grades import Grades
+from gradsnap.evaluation.metrics import (
     average_precisions,
     discounted_gains,
     hits_at,
     ideal_gains,
     with_hit,
 )
-from gradsnap.evaluation.grades import Grades
-from gradsnap.evaluation.result import Evaluation
-from gradsnap.evaluation.rules import RankingRules
 from gradsnap.progress import track
 
 POINTS_PER_DECADE = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Figures of all queries under one set of rules."""
+
+    rules: RankingRules
+    """What the figures mean."""
+
+    average_precisions: Tensor
+    """Of each query, float64 (q,); NaN where the query is left out."""
+
+    points: tuple[int, ...]
+    """The N of ``precision`` and ``recall``."""
+
+    precision: tuple[float, ...]
+    """Mean precision at each N."""
+
+    recall: tuple[float, ...]
+    """Mean recall at each N; with ``precision`` it is the precision–recall curve."""
+
+    without_hit: int
+    """Queries that have no relevant item within the ranking."""
+
+    ndcg: float | None = None
+    """Mean nDCG with gains ``2^grade − 1``; only with several labels an item."""
+
+    radius_precision: float | None = None
+    """Mean precision within Hamming radius 2, zero where it is empty; only hashes."""
+
+    @property
+    def map(self) -> float:
+        """Mean average precision.
+
+        Raises:
+            InputError: every query was left out.
+        """
+        counted = ~self.average_precisions.isnan()
+        if not counted.any():
+            raise InputError("no query has a hit, and the rules leave such queries out")
+        return float(self.average_precisions[counted].mean())
+
+    def interval(self, level: float = 0.95, seed: int = 0) -> Interval:
+        """Bootstrap interval of the MAP over queries."""
+        return bootstrap(self.average_precisions, level=level, seed=seed)
+
+    def record(self) -> dict[str, Any]:
+        """Plain values without the single queries, for JSON."""
+        low, high = self.interval()
+        return {
+            "map": self.map,
+            "map_interval_95": [low, high],
+            "rules": self.rules.record(),
+            "queries": len(self.average_precisions),
+            "queries_without_hit": self.without_hit,
+            "points": list(self.points),
+            "precision": list(self.precision),
+            "recall": list(self.recall),
+            "ndcg": self.ndcg,
+            "radius_2_precision": self.radius_precision,
+        }
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        lines = [
+            f"MAP {self.map:.4f} (95 % over queries: {low:.4f} to {high:.4f})",
+            f"rules: {self.rules}",
+            f"queries without a hit: {self.without_hit} of "
+            f"{len(self.average_precisions)}",
+        ]
+        if self.ndcg is not None:
+            lines.append(f"nDCG {self.ndcg:.4f}")
+        if self.radius_precision is not None:
+            lines.append(
+                f"precision within Hamming radius 2 {self.radius_precision:.4f}"
+            )
+        return "\n".join(lines)
 
 
 @torch.no_grad()
@@ -67,19 +145,18 @@ def evaluate(
         several if graded is None else graded,
     )
     cut = rules.cut(distances.num_items)
-    ns = torch.tensor(checked_points(points, cut), device=device)
+    ns = torch.tensor(curve_points(points, cut), device=device)
     rows = distances.block_rows
     starts = range(0, distances.num_queries, rows)
     parts = []
     for start in track(starts, "ranking"):
         block = slice(start, start + rows)
-        ranked = distances.ranked(block, grades, cut)
-        parts.append(_measured(ranked, rules, cut, ns, grades.graded))
-    return _joined(parts, rules, ns)
+        ranked = distances.rank(block, grades, cut)
+        parts.append(_measure(ranked, rules, cut, ns, grades.graded))
+    return _join(parts, rules, ns)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(NamedTuple):
     """Figures of one block of queries, each (b, …) on the CPU."""
 
     precisions: Tensor
@@ -90,9 +167,10 @@ class _Part:
     within: Tensor
 
 
-def _measured(
+def _measure(
     ranked: Ranked, rules: RankingRules, cut: int, ns: Tensor, graded: bool
 ) -> _Part:
+    """Every figure of one block, at the points ns (p,)."""
     groups, counts, within = ranked
     totals = counts[:, 1:].sum(dim=1)
     ndcg = nothing = torch.empty(0, dtype=torch.float64)
@@ -110,19 +188,15 @@ def _measured(
     )
 
 
-def _joined(parts: list[_Part], rules: RankingRules, ns: Tensor) -> Evaluation:
-    totals, hit = (
-        torch.cat([p.totals for p in parts]),
-        torch.cat([p.hit for p in parts]),
-    )
-    hits = torch.cat([part.hits for part in parts])  # (q, p)
-    within = torch.cat([part.within for part in parts])
+def _join(parts: list[_Part], rules: RankingRules, ns: Tensor) -> Evaluation:
+    """The figures of all blocks together."""
+    columns = zip(*parts, strict=True)
+    precisions, hits, totals, hit, ndcg, within = map(torch.cat, columns)
     kept = torch.ones_like(hit) if rules.no_hit == "zero" else hit
-    ndcg = torch.cat([part.ndcg for part in parts])
-    recall = hits / totals.clamp_min(1)[:, None]
+    recall = hits / totals.clamp_min(1)[:, None]  # (q, p)
     return Evaluation(
         rules=rules,
-        average_precisions=torch.cat([part.precisions for part in parts]),
+        average_precisions=precisions,
         points=tuple(ns.tolist()),
         precision=_mean(hits / ns.cpu(), kept),
         recall=_mean(recall, kept),
@@ -140,7 +214,7 @@ def _mean(values: Tensor, kept: Tensor) -> tuple[float, ...]:
     return tuple(means)
 
 
-def checked_points(points: Sequence[int] | None, cut: int) -> list[int]:
+def curve_points(points: Sequence[int] | None, cut: int) -> list[int]:
     """The N to measure at, ascending and within the ranking."""
     if points is None:
         steps = range(POINTS_PER_DECADE * len(str(cut)) + 1)
