@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradsnap.coders.packing import bytes_of, pack, unpack
 from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError
 from gradsnap.index import (
@@ -20,7 +21,6 @@ from gradsnap.index import (
     load_index,
     packed_bits,
 )
-from gradsnap.coders.packing import bytes_of, pack, unpack
 from tests.conftest import DIM, clustered, fitted
 
 

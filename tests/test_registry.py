@@ -9,7 +9,7 @@ from torch import nn
 from gradsnap import InputError
 from gradsnap.coders.hashers import HASHERS
 from gradsnap.coders.quantizers import QUANTIZERS
-from gradsnap.layers.rivals import LAYERS
+from gradsnap.layers import LAYERS
 from gradsnap.losses import LOSSES
 from gradsnap.networks import NETWORKS
 from gradsnap.registry import as_tuple, build, chosen, options_of

@@ -6,7 +6,7 @@ from torch import nn
 
 import gradsnap as gs
 from gradsnap.coders.quantizers import QUANTIZERS
-from gradsnap.layers.rivals import LAYERS
+from gradsnap.layers import LAYERS
 from tests.test_snapping import DIM, backward, fitted, rows
 
 

@@ -36,7 +36,7 @@ def measured(model: SupervisedQuantizer | CompositeQuantizer) -> float:
     x, labels = classes(200, seed=1)
     codes = model.encode(x)
     if isinstance(model, SupervisedQuantizer):
-        table = CodeDistances(model.quantizer, model.project(x[:40]), codes)
+        table = CodeDistances(model.coder, model.project(x[:40]), codes)
     else:
         table = CodeDistances(model, x[:40], codes)
     return evaluate(table, labels[:40], labels, RULES).map
@@ -53,7 +53,7 @@ def test_codes_and_distances_are_those_of_mapped_rows() -> None:
     assert codes.shape == (30, 2)
     assert model.bits == 6
     assert model.decode(codes).shape == (30, 6)
-    wanted = model.quantizer.distances(model.project(x[:5]), codes)
+    wanted = model.coder.distances(model.project(x[:5]), codes)
     assert torch.equal(model.distances(x[:5], codes), wanted)
     torch.testing.assert_close(model.project(x), (x - model.mean) @ model.projection)
 

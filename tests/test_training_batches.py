@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 import torch
+from gradsnap.training.schedules import RateSchedule, SnappingSchedule
 
 from gradsnap.errors import InputError
 from gradsnap.training.batches import Balanced, DrawnTriplets, Part, Shuffled, share
 from gradsnap.training.config import OptimizerSettings, SnappingSettings
-from gradsnap.training.schedules import RateSchedule, SnappingSchedule
 from gradsnap.triplets import SAMPLERS
 
 INDICES = torch.arange(100, 160)

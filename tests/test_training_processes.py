@@ -48,7 +48,7 @@ def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 @pytest.mark.parametrize("kind", ["pq", "opq", "rvq"])  # cq's search amplifies rounding
 def test_two_processes_equal_one(tmp_path: Path, kind: str) -> None:
     config = config_for(
-        clusters(tmp_path / "vectors.npz"), *OVERRIDES, f"quantizer.kind={kind}"
+        clusters(tmp_path / "vectors.npz"), *OVERRIDES, f"coder.kind={kind}"
     )
     run_training(config, tmp_path / "one")
     (tmp_path / "run.toml").write_text(to_toml(config))
@@ -67,10 +67,10 @@ RANKS_EQUAL = """
 import sys, torch
 import torch.distributed as dist
 from pathlib import Path
-from gradsnap.training.run import Run
+from gradsnap.training.run import TrainingWatch
 from gradsnap.training import make_config, read_toml, run_training
 
-def compared(self, learner, embeddings, loss, after=Run.after_step):
+def compared(self, learner, embeddings, loss, after=TrainingWatch.after_step):
     after(self, learner, embeddings, loss)
     for part in (learner.quantizer, learner.network):
         for name, value in part.state_dict().items():
@@ -80,7 +80,7 @@ def compared(self, learner, embeddings, loss, after=Run.after_step):
     if sys.argv[3] == "die" and learner.step == 6 and self.processes.rank == 1:
         sys.exit(7)
 
-Run.after_step = compared
+TrainingWatch.after_step = compared
 run_training(make_config(read_toml(sys.argv[1])), Path(sys.argv[2]))
 """
 
@@ -89,7 +89,7 @@ run_training(make_config(read_toml(sys.argv[1])), Path(sys.argv[2]))
 @pytest.mark.parametrize("kind", ["pq", "aq"])
 def test_ranks_are_equal_to_the_bit_after_every_step(tmp_path: Path, kind: str) -> None:
     source = clusters(tmp_path / "vectors.npz")
-    config = config_for(source, *OVERRIDES, f"quantizer.kind={kind}")
+    config = config_for(source, *OVERRIDES, f"coder.kind={kind}")
     (tmp_path / "run.toml").write_text(to_toml(config))
     (tmp_path / "script.py").write_text(RANKS_EQUAL)
     paths = (tmp_path / "script.py", tmp_path / "run.toml", tmp_path / "out")

@@ -17,11 +17,11 @@ import gradsnap as gs
 from gradsnap.coders.quantizers import QUANTIZERS
 from gradsnap.data import open_dataset
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.layers.rivals import LAYERS
+from gradsnap.layers import LAYERS
 from gradsnap.losses import LOSSES
 from gradsnap.tensors import read_tensors
 from gradsnap.training import run_training, to_toml
-from gradsnap.training.run import Run
+from gradsnap.training.run import TrainingWatch
 from gradsnap.triplets import TRIPLETS
 from tests.training_runs import checkpoint, clusters, config_for
 
@@ -45,14 +45,14 @@ def assert_equal_tensors(one, other) -> None:
 
 def stop_after(monkeypatch, steps: int) -> None:
     """Ends a run like a crash, right after a step."""
-    after_step = Run.after_step
+    after_step = TrainingWatch.after_step
 
     def stopping(self, learner, embeddings, loss):
         after_step(self, learner, embeddings, loss)
         if learner.step == steps:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "after_step", stopping)
+    monkeypatch.setattr(TrainingWatch, "after_step", stopping)
 
 
 def test_the_loss_falls_and_codes_rank(vectors: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_model_folder_opens_again(vectors: Path, tmp_path: Path) -> None:
     dataset = open_dataset(vectors)
     assert torch.equal(opened.embed(dataset), model.embed(dataset))
     assert torch.equal(opened.encode(dataset), model.encode(dataset))
-    assert opened.config == model.config
+    assert opened.spec == model.spec
     assert opened.card == model.card
 
 
@@ -83,7 +83,7 @@ def test_a_model_searches_its_own_index(vectors: Path, tmp_path: Path) -> None:
     model = run_training(config_for(vectors), tmp_path / "model")
     assert model is not None
     dataset = open_dataset(vectors)
-    index = gs.ExhaustiveIndex(model.quantizer).add(model.embed(dataset))
+    index = gs.ExhaustiveIndex(model.coder).add(model.embed(dataset))
     found = model.search(index, dataset, k=3)
     expected = index.search(model.embed(dataset), 3)
     assert torch.equal(found.ids, expected.ids)
@@ -140,8 +140,8 @@ def test_resuming_equals_not_stopping(vectors, tmp_path, monkeypatch, stop) -> N
         "loss.triplets=importance",
         "network.options={hidden = [8], dropout = 0.5}",
         "run.items_per_class=6",
-        "quantizer.kind=opq",
-        "quantizer.kind=cq",
+        "coder.kind=opq",
+        "coder.kind=cq",
     ],
 )
 def test_resuming_equals_for_what_has_a_state(
@@ -159,14 +159,14 @@ def test_resuming_equals_for_what_has_a_state(
 
 @pytest.mark.parametrize("kind", QUANTIZERS)
 def test_every_quantizer_trains(vectors, tmp_path, kind) -> None:
-    model = run_training(config_for(vectors, f"quantizer.kind={kind}"), tmp_path / "m")
+    model = run_training(config_for(vectors, f"coder.kind={kind}"), tmp_path / "m")
     assert model is not None
     assert model.card["figures"]["code_map"] > 0.3
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_layer_trains(vectors, tmp_path, layer) -> None:
-    run_training(config_for(vectors, f"snapping.layer={layer}"), tmp_path / "m")
+    run_training(config_for(vectors, f"layer.name={layer}"), tmp_path / "m")
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -185,12 +185,12 @@ def test_images_train_and_are_augmented(tmp_path: Path) -> None:
         "data.augment=projective,crop",
         "run.steps=4",
         "data.protocol_options.queries=0.02",
-        "quantizer.refit=none",
-        "snapping.warmup=1",
+        "coder.refit=none",
+        "layer.warmup=1",
     )
     model = run_training(config, tmp_path / "model")
     assert model is not None
-    assert model.quantizer.fitted
+    assert model.coder.fitted
 
 
 def test_a_frozen_trunk_is_computed_once(vectors, tmp_path) -> None:
@@ -216,7 +216,7 @@ def test_a_frozen_trunk_is_computed_once(vectors, tmp_path) -> None:
 
 
 def test_snapping_after_the_warm_up_only(vectors, tmp_path) -> None:
-    run_training(config_for(vectors, "snapping.warmup=0.5"), tmp_path / "m")
+    run_training(config_for(vectors, "layer.warmup=0.5"), tmp_path / "m")
     for record in records(tmp_path / "m"):
         assert ("conformity" in record) == (record["step"] > 8) or "loss" not in record
 
@@ -254,7 +254,7 @@ def test_a_diverging_run_says_what_to_do(vectors, tmp_path) -> None:
         vectors,
         "optimizer.name=sgd",
         "optimizer.rate=1e30",
-        "snapping.warmup=1",
+        "layer.warmup=1",
         "run.monitor_every=1",
     )
     with pytest.raises(InputError, match=r"smaller optimizer.rate|NaN"):

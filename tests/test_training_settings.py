@@ -19,7 +19,7 @@ def test_nothing_given_is_the_default() -> None:
 
 
 def test_overrides_come_after_tables_and_in_order() -> None:
-    overrides = ["run.steps=500", "run.steps=600", "quantizer.kind=opq"]
+    overrides = ["run.steps=500", "run.steps=600", "coder.kind=opq"]
     config = make_config({"run": {"steps": 400, "seed": 3}}, overrides)
     assert (config.run.steps, config.run.seed) == (600, 3)
     assert config.quantizer.kind == "opq"
@@ -45,7 +45,7 @@ def test_values_of_overrides(override, section, key, value) -> None:
     [
         ("run.step=5", ["'step'", "did you mean 'steps'", "batch_size"]),
         ("runs.steps=5", ["'runs'", "did you mean 'run'", "quantizer"]),
-        ("quantizer.kind=pqq", ["'pqq'", "pq, opq, rvq"]),
+        ("coder.kind=pqq", ["'pqq'", "pq, opq, rvq"]),
         ("data.augment=flip,rotate", ["'rotate'", "projective, flip, crop"]),
         ("run.steps=0", ["run.steps", "at least 1", "got 0"]),
         ("run.steps=many", ["run.steps", "a whole number", "'many'"]),

@@ -13,8 +13,8 @@ from gradsnap.training import TrainingConfig, make_config
 SETTINGS: dict[str, dict[str, Any]] = {
     "data": {"validation": 0.2},
     "network": {"dim": 8},
-    "quantizer": {"bits": 8, "codebook_size": 16},
-    "snapping": {"neighbors": 20, "warmup": 0.25},
+    "coder": {"bits": 8, "codebook_size": 16},
+    "layer": {"warmup": 0.25},
     "run": {
         "steps": 16,
         "batch_size": 24,
@@ -44,4 +44,4 @@ def config_for(source: Path | str, *overrides: str) -> TrainingConfig:
 def checkpoint(folder: Path, name: str = "last") -> dict[str, Tensor]:
     """The tensors of a checkpoint."""
     path = folder / "checkpoints" / f"{name}.safetensors"
-    return read_tensors(path, "gradsnap-checkpoint-1", "a checkpoint")[0]
+    return read_tensors(path, "gradsnap-checkpoint-2", "a checkpoint")[0]

@@ -17,9 +17,17 @@ if TYPE_CHECKING:
         inference,
         layers,
         losses,
+        methods,
         networks,
         training,
         triplets,
+    )
+    from gradsnap.coders import (
+        CODERS,
+        Coder,
+        Hasher,
+        Quantizer,
+        load_coder,
     )
     from gradsnap.coders.quantizers import (
         AdditiveQuantizer,
@@ -27,10 +35,8 @@ if TYPE_CHECKING:
         GeneralizedResidualQuantizer,
         OptimizedProductQuantizer,
         ProductQuantizer,
-        Quantizer,
         ResidualQuantizer,
         SupervisedQuantizer,
-        load_coder,
     )
     from gradsnap.errors import (
         FileFormatError,
@@ -38,7 +44,9 @@ if TYPE_CHECKING:
         InputError,
         NotFittedError,
     )
-    from gradsnap.evaluation import mean_average_precision
+    from gradsnap.evaluation import (
+        mean_average_precision,
+    )
     from gradsnap.index import (
         ExhaustiveIndex,
         HalfPrecision,
@@ -50,15 +58,21 @@ if TYPE_CHECKING:
         SearchResult,
         load_index,
     )
-    from gradsnap.inference.embedding import embed
-    from gradsnap.inference.model import Model, load
-    from gradsnap.layers.rivals import (
-        QuantizationPenalty,
+    from gradsnap.inference.embedding import (
+        embed,
+    )
+    from gradsnap.inference.model import (
+        Model,
+        load,
+    )
+    from gradsnap.layers import (
+        GradientSnapping,
+        OutputRegularization,
+        PrintedRule,
+        SnappingRule,
         SoftAssignment,
         StraightThrough,
     )
-    from gradsnap.layers.rules import OutputRegularization, PrintedRule, SnappingRule
-    from gradsnap.layers.snapping import GradientSnapping
     from gradsnap.losses import (
         ClassificationLoss,
         ContrastiveLoss,
@@ -67,12 +81,32 @@ if TYPE_CHECKING:
         PairwiseLogisticLoss,
         TripletLoss,
     )
-    from gradsnap.networks import build_network
+    from gradsnap.methods import (
+        QuantizationPenalty,
+    )
+    from gradsnap.networks import (
+        build_network,
+    )
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
-    "inference.embedding": ("embed",),
+    "coders": (
+        "CODERS",
+        "Coder",
+        "Hasher",
+        "Quantizer",
+        "load_coder",
+    ),
+    "coders.quantizers": (
+        "AdditiveQuantizer",
+        "CompositeQuantizer",
+        "GeneralizedResidualQuantizer",
+        "OptimizedProductQuantizer",
+        "ProductQuantizer",
+        "ResidualQuantizer",
+        "SupervisedQuantizer",
+    ),
     "errors": (
         "FileFormatError",
         "GradsnapError",
@@ -91,6 +125,19 @@ _HOMES = {
         "SearchResult",
         "load_index",
     ),
+    "inference.embedding": ("embed",),
+    "inference.model": (
+        "Model",
+        "load",
+    ),
+    "layers": (
+        "GradientSnapping",
+        "OutputRegularization",
+        "PrintedRule",
+        "SnappingRule",
+        "SoftAssignment",
+        "StraightThrough",
+    ),
     "losses": (
         "ClassificationLoss",
         "ContrastiveLoss",
@@ -99,41 +146,18 @@ _HOMES = {
         "PairwiseLogisticLoss",
         "TripletLoss",
     ),
-    "inference.model": (
-        "Model",
-        "load",
-    ),
+    "methods": ("QuantizationPenalty",),
     "networks": ("build_network",),
-    "coders.quantizers": (
-        "AdditiveQuantizer",
-        "CompositeQuantizer",
-        "GeneralizedResidualQuantizer",
-        "OptimizedProductQuantizer",
-        "ProductQuantizer",
-        "Quantizer",
-        "ResidualQuantizer",
-        "SupervisedQuantizer",
-        "load_coder",
-    ),
-    "layers.rivals": (
-        "QuantizationPenalty",
-        "SoftAssignment",
-        "StraightThrough",
-    ),
-    "layers.rules": (
-        "OutputRegularization",
-        "PrintedRule",
-        "SnappingRule",
-    ),
-    "layers.snapping": ("GradientSnapping",),
 }
 """The module of every name that is not a module itself."""
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "CODERS",
     "AdditiveQuantizer",
     "ClassificationLoss",
+    "Coder",
     "CompositeQuantizer",
     "ContrastiveLoss",
     "ExhaustiveIndex",
@@ -143,6 +167,7 @@ __all__ = [
     "GradsnapError",
     "HalfPrecision",
     "HammingIndex",
+    "Hasher",
     "InputError",
     "InvertedIndex",
     "ListwiseLoss",
@@ -180,6 +205,7 @@ __all__ = [
     "load_index",
     "losses",
     "mean_average_precision",
+    "methods",
     "networks",
     "training",
     "triplets",

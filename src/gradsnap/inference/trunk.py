@@ -63,7 +63,7 @@ def write_trunk_outputs(
 
 
 def with_trunk_outputs(dataset: Dataset, path: Path) -> Dataset:
-    """The data set with each item replaced by the trunk's output, mapped into memory."""
+    """The data set with the trunk's outputs for items, mapped into memory."""
     try:
         values = np.load(path, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError) as error:

@@ -75,7 +75,9 @@ def truncate_log(path: Path, step: int) -> None:
     """Drops the records of steps after ``step``, which will be taken again."""
     if not path.is_file():
         return
-    kept = [line for line in path.read_text("utf-8").splitlines() if _is_up_to(line, step)]
+    kept = [
+        line for line in path.read_text("utf-8").splitlines() if _is_up_to(line, step)
+    ]
     path.write_text("".join(f"{line}\n" for line in kept), "utf-8")
 
 

@@ -72,7 +72,7 @@ def protocol_card(
     )
 
 
-def method_options(config: TrainingConfig) -> tuple[tuple[str, str], ...]:
+def method_options(config: TrainingConfig) -> dict[str, object]:
     """What else a figure depends on: the options of every part, and the run's seed."""
     tables = {
         f"{section}.{name}": value
@@ -86,7 +86,7 @@ def method_options(config: TrainingConfig) -> tuple[tuple[str, str], ...]:
         "run.steps": config.run.steps,
         "run.seed": config.run.seed,
     }
-    return tuple((name, str(value)) for name, value in tables.items())
+    return tables
 
 
 def score(
