@@ -23,7 +23,8 @@ from tests.conftest import gaussian
 
 ROWS, DIM, CLASSES = 11, 4, 3
 
-Twin = Callable[[Tensor, Tensor], Tensor]
+Twin = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Of queries, items and labels."""
 
 
 def several(rows: int = ROWS, labels: int = CLASSES) -> Tensor:
@@ -42,25 +43,26 @@ def shared(labels: Tensor, i: int, j: int) -> int:
 
 
 def pairs(rows: int) -> list[tuple[int, int]]:
-    return list(itertools.combinations(range(rows), 2))
+    """A query and the item of another row."""
+    return list(itertools.permutations(range(rows), 2))
 
 
 def mean(terms: list[Tensor]) -> Tensor:
     return torch.stack(terms).mean()
 
 
-def triplet_twin(y: Tensor, labels: Tensor) -> Tensor:
+def triplet_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     hinges = []
     for a, p, n in itertools.permutations(range(len(y)), 3):
         if shared(labels, a, p) and not shared(labels, a, n):
-            hinges.append(0.7 + (y[a] - y[p]).norm() - (y[a] - y[n]).norm())
+            hinges.append(0.7 + (y[a] - z[p]).norm() - (y[a] - z[n]).norm())
     return mean([hinge for hinge in hinges if hinge > 0])
 
 
-def contrastive_twin(y: Tensor, labels: Tensor) -> Tensor:
+def contrastive_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     terms = []
     for i, j in pairs(len(y)):
-        apart = (y[i] - y[j]).norm()
+        apart = (y[i] - z[j]).norm()
         if shared(labels, i, j):
             terms.append(apart**2 / 2)
         else:
@@ -68,24 +70,24 @@ def contrastive_twin(y: Tensor, labels: Tensor) -> Tensor:
     return mean(terms)
 
 
-def cosine_twin(y: Tensor, labels: Tensor) -> Tensor:
+def cosine_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     terms = []
     for i, j in pairs(len(y)):
-        cosine = y[i] @ y[j] / (y[i].norm() * y[j].norm())
+        cosine = y[i] @ z[j] / (y[i].norm() * z[j].norm())
         terms.append(((1 if shared(labels, i, j) else -1) - cosine) ** 2)
     return mean(terms)
 
 
-def logistic_twin(y: Tensor, labels: Tensor) -> Tensor:
+def logistic_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     terms = []
     for i, j in pairs(len(y)):
-        theta = 0.5 * (y[i] @ y[j])
+        theta = 0.5 * (y[i] @ z[j])
         target = 1 if shared(labels, i, j) else 0
         terms.append(torch.log(1 + torch.exp(theta)) - target * theta)
     return mean(terms)
 
 
-def listwise_twin(y: Tensor, labels: Tensor) -> Tensor:
+def listwise_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     lists = []
     for q in range(len(y)):
         total, norm = torch.zeros((), dtype=y.dtype), 0
@@ -93,7 +95,7 @@ def listwise_twin(y: Tensor, labels: Tensor) -> Tensor:
         for i, j in itertools.permutations(others, 2):
             more, less = shared(labels, q, i), shared(labels, q, j)
             if more > less:
-                gap = 0.7 + (y[q] - y[i]).norm() - (y[q] - y[j]).norm()
+                gap = 0.7 + (y[q] - z[i]).norm() - (y[q] - z[j]).norm()
                 total = total + (2**more - 2**less) * gap.clamp_min(0)
                 norm += 2**more - 2**less
         if norm:
@@ -104,9 +106,9 @@ def listwise_twin(y: Tensor, labels: Tensor) -> Tensor:
 CLASSIFIER = ClassificationLoss(CLASSES, DIM, seed=3).double()
 
 
-def classification_twin(y: Tensor, labels: Tensor) -> Tensor:
+def classification_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     terms = []
-    for row, label in zip(y, labels, strict=True):
+    for row, label in zip(z, labels, strict=True):
         logits = [
             weight @ row + bias
             for weight, bias in zip(CLASSIFIER.weight, CLASSIFIER.bias, strict=True)
@@ -140,11 +142,30 @@ def test_every_loss_has_a_twin() -> None:
 @pytest.mark.parametrize(("loss", "twin"), TWINS.values(), ids=TWINS)
 def test_value_and_gradient_equal_the_loops(loss, twin, labels) -> None:
     fast, slow = (gaussian(ROWS, DIM).double().requires_grad_() for _ in range(2))
-    value, expected = loss(fast, labels), twin(slow, labels)
+    value, expected = loss(fast, labels), twin(slow, slow, labels)
     value.backward()
     expected.backward()
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(fast.grad, slow.grad)
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize(("loss", "twin"), TWINS.values(), ids=TWINS)
+def test_queries_and_items_equal_the_loops(loss, twin, labels) -> None:
+    fast, slow = queries_and_items(), queries_and_items()
+    value, expected = loss(fast[0], labels, items=fast[1]), twin(*slow, labels)
+    torch.testing.assert_close(value, expected)
+    found = torch.autograd.grad(value, fast, materialize_grads=True)
+    wanted = torch.autograd.grad(expected, slow, materialize_grads=True)
+    torch.testing.assert_close(found, wanted)
+    is_of_pairs = loss is not CLASSIFIER  # which sees items alone
+    assert [bool(one.any()) for one in found] == [is_of_pairs, True]
+
+
+def queries_and_items() -> tuple[Tensor, Tensor]:
+    y = gaussian(ROWS, DIM).double()
+    z = y + 0.4 * gaussian(ROWS, DIM, seed=5).double()
+    return y.requires_grad_(), z.requires_grad_()
 
 
 # --- laws of the losses that compare rows -------------------------------------------
@@ -270,6 +291,14 @@ def test_distances_equal_the_loop_and_are_zero_where_equal() -> None:
     assert distances(y + 50)[2, 4] == 0
 
 
+def test_distances_to_items_equal_the_loop_and_are_zero_where_equal() -> None:
+    y, z = gaussian(9, DIM), gaussian(9, DIM, seed=1)
+    z[4] = y[2]
+    expected = torch.tensor([[float((a - b).norm()) for b in z] for a in y])
+    torch.testing.assert_close(distances(y, z), expected)
+    assert distances(y + 50, z + 50)[2, 4] == 0
+
+
 def test_rows_too_near_to_tell_apart_give_no_wild_gradient() -> None:
     y = (gaussian(1, DIM) + 1e-4 * gaussian(8, DIM, seed=1)).requires_grad_()
     distances(y + 1000 * torch.eye(8, DIM))[0].sum().backward()
@@ -277,17 +306,20 @@ def test_rows_too_near_to_tell_apart_give_no_wild_gradient() -> None:
     assert y.grad.norm(dim=1).max() < 8  # a sum of seven unit vectors at most
 
 
-def test_given_triplets_equal_the_loop() -> None:
-    y, labels = gaussian(ROWS, DIM).double(), LABELS["one"]
+@pytest.mark.parametrize("apart", [False, True], ids=["alone", "items"])
+def test_given_triplets_equal_the_loop(apart: bool) -> None:
+    y, z = queries_and_items()
+    items, labels = z if apart else y, LABELS["one"]
     generator = torch.Generator().manual_seed(1)
     given = torch.randint(ROWS, (3, 20), generator=generator)
     hinges = [
-        0.3 + (y[a] - y[p]).norm() - (y[a] - y[n]).norm()
+        0.3 + (y[a] - items[p]).norm() - (y[a] - items[n]).norm()
         for a, p, n in given.T.tolist()
     ]
     expected = mean([hinge for hinge in hinges if hinge > 0])
     a, p, n = given
-    torch.testing.assert_close(TripletLoss(0.3)(y, labels, (a, p, n)), expected)
+    value = TripletLoss(0.3)(y, labels, (a, p, n), items=z if apart else None)
+    torch.testing.assert_close(value, expected)
 
 
 def test_no_triplets_cost_nothing() -> None:
@@ -311,5 +343,6 @@ def test_all_triplets_of_a_large_batch_fit_in_little_memory() -> None:
     y = gaussian(1024, 16).requires_grad_()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     TripletLoss()(y, torch.arange(1024) % 2).backward()
+    TripletLoss()(y, torch.arange(1024) % 2, items=y + 1).backward()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # in KiB
     assert grown < 400 * 1024  # n³ floats would be 4 GiB
