@@ -147,9 +147,7 @@ def test_items_of_another_precision_are_taken(loss) -> None:
 def test_items_that_do_not_fit_are_refused(loss) -> None:
     embeddings, labels = batch()
     for bad in (embeddings[:5], embeddings[:, :2], embeddings.long()):
-        with pytest.raises(
-            gs.InputError, match=r"embedding, of shape \(12, 5\), "
-        ):
+        with pytest.raises(gs.InputError, match=r"embedding, of shape \(12, 5\), "):
             loss(embeddings, labels, items=bad)
 
 

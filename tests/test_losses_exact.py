@@ -10,14 +10,6 @@ import torch
 from torch import Tensor, nn
 
 import gradsnap as gs
-from gradsnap.losses import (
-    ClassificationLoss,
-    ContrastiveLoss,
-    ListwiseLoss,
-    PairwiseCosineLoss,
-    PairwiseLogisticLoss,
-    TripletLoss,
-)
 from gradsnap.losses.pairs import distances
 from tests.conftest import gaussian
 
@@ -103,7 +95,7 @@ def listwise_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     return mean(lists)
 
 
-CLASSIFIER = ClassificationLoss(CLASSES, DIM, seed=3).double()
+CLASSIFIER = gs.ClassificationLoss(CLASSES, DIM, seed=3).double()
 
 
 def classification_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
@@ -124,11 +116,11 @@ def classification_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
 
 
 TWINS: dict[str, tuple[nn.Module, Twin]] = {
-    "triplet": (TripletLoss(0.7), triplet_twin),
-    "contrastive": (ContrastiveLoss(1.5), contrastive_twin),
-    "cosine": (PairwiseCosineLoss(), cosine_twin),
-    "logistic": (PairwiseLogisticLoss(0.5), logistic_twin),
-    "listwise": (ListwiseLoss(0.7), listwise_twin),
+    "triplet": (gs.TripletLoss(0.7), triplet_twin),
+    "contrastive": (gs.ContrastiveLoss(1.5), contrastive_twin),
+    "cosine": (gs.PairwiseCosineLoss(), cosine_twin),
+    "logistic": (gs.PairwiseLogisticLoss(0.5), logistic_twin),
+    "listwise": (gs.ListwiseLoss(0.7), listwise_twin),
     "classification": (CLASSIFIER, classification_twin),
 }
 OF_PAIRS = [loss for name, (loss, _) in TWINS.items() if name != "classification"]
@@ -191,14 +183,14 @@ def test_near_positive_and_far_negative_beats_the_reverse(loss) -> None:
     assert loss(good, labels) < loss(good[[0, 2, 1]], labels)
 
 
-@pytest.mark.parametrize("loss", [TripletLoss(), ListwiseLoss()], ids=repr)
+@pytest.mark.parametrize("loss", [gs.TripletLoss(), gs.ListwiseLoss()], ids=repr)
 def test_ranked_rows_cost_nothing(loss) -> None:
     embeddings, labels = gaussian(ROWS, DIM).double(), LABELS["one"]
     far = 0.01 * embeddings + 100 * labels[:, None]
     assert loss(far, labels) == 0
 
 
-@pytest.mark.parametrize("loss", [TripletLoss(), ListwiseLoss()], ids=repr)
+@pytest.mark.parametrize("loss", [gs.TripletLoss(), gs.ListwiseLoss()], ids=repr)
 def test_nothing_to_rank_is_zero_and_has_a_gradient(loss) -> None:
     embeddings = gaussian(ROWS, DIM).requires_grad_()
     for labels in (torch.zeros(ROWS, dtype=torch.int64), torch.arange(ROWS)):
@@ -208,7 +200,7 @@ def test_nothing_to_rank_is_zero_and_has_a_gradient(loss) -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", [TripletLoss(), ListwiseLoss(), ContrastiveLoss()], ids=repr
+    "loss", [gs.TripletLoss(), gs.ListwiseLoss(), gs.ContrastiveLoss()], ids=repr
 )
 def test_losses_of_distances_do_not_see_where_the_batch_lies(loss) -> None:
     embeddings, labels = gaussian(ROWS, DIM), LABELS["one"]
@@ -224,31 +216,31 @@ def test_listwise_of_one_class_a_row_weighs_all_triplets_alike() -> None:
         for a, p, n in itertools.permutations(range(12), 3)
         if labels[a] == labels[p] != labels[n]
     ]
-    torch.testing.assert_close(ListwiseLoss(0.7)(y, labels), mean(hinges))
+    torch.testing.assert_close(gs.ListwiseLoss(0.7)(y, labels), mean(hinges))
 
 
 def test_listwise_prefers_more_shared_labels_nearer() -> None:
     labels = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 0, 0], [0, 0, 0]]).bool()
     graded = torch.tensor([[0.0], [1.0], [3.0], [6.0]])
     swapped = torch.tensor([[0.0], [3.0], [1.0], [6.0]])
-    assert ListwiseLoss()(graded, labels) < ListwiseLoss()(swapped, labels)
+    assert gs.ListwiseLoss()(graded, labels) < gs.ListwiseLoss()(swapped, labels)
 
 
 def test_cosine_loss_does_not_see_lengths() -> None:
     embeddings, labels = gaussian(ROWS, DIM).double(), LABELS["one"]
     longer = embeddings * torch.arange(1, ROWS + 1)[:, None]
-    loss = PairwiseCosineLoss()
+    loss = gs.PairwiseCosineLoss()
     torch.testing.assert_close(loss(longer, labels), loss(embeddings, labels))
 
 
 def test_logistic_loss_is_linear_where_exp_overflows() -> None:
     embeddings = torch.tensor([[1e3, 0.0], [-1e3, 0.0]])
-    assert PairwiseLogisticLoss()(embeddings, torch.tensor([0, 0])) == 1e6
-    assert PairwiseLogisticLoss()(embeddings, torch.tensor([0, 1])) == 0
+    assert gs.PairwiseLogisticLoss()(embeddings, torch.tensor([0, 0])) == 1e6
+    assert gs.PairwiseLogisticLoss()(embeddings, torch.tensor([0, 1])) == 0
 
 
 def test_classification_starts_near_chance_and_learns_its_weights() -> None:
-    loss = ClassificationLoss(10, 16)
+    loss = gs.ClassificationLoss(10, 16)
     embeddings, labels = gaussian(200, 16), torch.arange(200) % 10
     assert abs(loss(0.1 * embeddings, labels).item() - math.log(10)) < 0.05
     loss(embeddings, labels).backward()
@@ -259,13 +251,13 @@ def test_classification_starts_near_chance_and_learns_its_weights() -> None:
 
 
 def test_classification_seed_is_used() -> None:
-    first, again = ClassificationLoss(3, 4), ClassificationLoss(3, 4)
+    first, again = gs.ClassificationLoss(3, 4), gs.ClassificationLoss(3, 4)
     assert torch.equal(first.weight, again.weight)
-    assert not torch.equal(first.weight, ClassificationLoss(3, 4, seed=1).weight)
+    assert not torch.equal(first.weight, gs.ClassificationLoss(3, 4, seed=1).weight)
 
 
 def test_classification_refuses_what_does_not_fit() -> None:
-    loss = ClassificationLoss(3, DIM)
+    loss = gs.ClassificationLoss(3, DIM)
     embeddings = gaussian(2, DIM)
     for labels, message in (
         (torch.tensor([0, 3]), r"lie in 0..2, got 0..3"),
@@ -277,7 +269,7 @@ def test_classification_refuses_what_does_not_fit() -> None:
     with pytest.raises(gs.InputError, match=r"\(n, 4\), got \(2, 7\)"):
         loss(gaussian(2, 7), torch.tensor([0, 1]))
     with pytest.raises(gs.InputError, match="got num_classes=1 and dim=4"):
-        ClassificationLoss(1, 4)
+        gs.ClassificationLoss(1, 4)
 
 
 # --- distances, and triplets given or all -------------------------------------------
@@ -318,14 +310,14 @@ def test_given_triplets_equal_the_loop(apart: bool) -> None:
     ]
     expected = mean([hinge for hinge in hinges if hinge > 0])
     a, p, n = given
-    value = TripletLoss(0.3)(y, labels, (a, p, n), items=z if apart else None)
+    value = gs.TripletLoss(0.3)(y, labels, (a, p, n), items=z if apart else None)
     torch.testing.assert_close(value, expected)
 
 
 def test_no_triplets_cost_nothing() -> None:
     none = torch.empty(0, dtype=torch.int64)
     y = gaussian(ROWS, DIM).requires_grad_()
-    value = TripletLoss()(y, LABELS["one"], (none, none, none))
+    value = gs.TripletLoss()(y, LABELS["one"], (none, none, none))
     value.backward()
     assert value == 0
 
@@ -334,15 +326,15 @@ def test_triplets_that_do_not_fit_are_refused() -> None:
     y, two, three = gaussian(3, DIM), torch.tensor([0, 1]), torch.tensor([0, 1, 3])
     labels = torch.tensor([0, 0, 1])
     with pytest.raises(gs.InputError, match=r"three tensors \(t,\), got \[\(2,\), \(3"):
-        TripletLoss()(y, labels, (two, three, three))
+        gs.TripletLoss()(y, labels, (two, three, three))
     with pytest.raises(gs.InputError, match=r"rows 0..2 of the batch, got 0..3"):
-        TripletLoss()(y, labels, (three, three, three))
+        gs.TripletLoss()(y, labels, (three, three, three))
 
 
 def test_all_triplets_of_a_large_batch_fit_in_little_memory() -> None:
     y = gaussian(1024, 16).requires_grad_()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    TripletLoss()(y, torch.arange(1024) % 2).backward()
-    TripletLoss()(y, torch.arange(1024) % 2, items=y + 1).backward()
+    gs.TripletLoss()(y, torch.arange(1024) % 2).backward()
+    gs.TripletLoss()(y, torch.arange(1024) % 2, items=y + 1).backward()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # in KiB
     assert grown < 400 * 1024  # n³ floats would be 4 GiB

@@ -115,12 +115,14 @@ def distances(queries: Tensor, items: Tensor | None = None) -> Tensor:
 
 def _directions(rows: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)  # (n, 1)
-    return rows / lengths.masked_fill(lengths == 0, torch.inf)
+    directions: Tensor = rows / lengths.masked_fill(lengths == 0, torch.inf)
+    return directions
 
 
 def _squared_lengths(rows: Tensor) -> Tensor:
     wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    return wide.square().sum(dim=1)  # (n,)
+    lengths: Tensor = wide.square().sum(dim=1)  # (n,)
+    return lengths
 
 
 def mean_over_pairs(values: Tensor) -> Tensor:

@@ -20,9 +20,9 @@ class TripletLoss(MarginLoss):
         margin: how much farther than a positive a negative should be.
 
     Example:
-        >>> embeddings = torch.tensor([[0.0], [1.0], [4.0]])
-        >>> TripletLoss(margin=1.0)(embeddings, torch.tensor([0, 0, 1]))
-        tensor(0.)
+        >>> rows, labels = torch.tensor([[0.0], [1.0], [4.0]]), torch.tensor([0, 0, 1])
+        >>> TripletLoss(margin=1.0)(rows, labels), TripletLoss(margin=4.0)(rows, labels)
+        (tensor(0.), tensor(1.5000))
     """
 
     def forward(
