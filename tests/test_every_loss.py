@@ -96,6 +96,61 @@ def test_order_of_the_batch_does_not_matter(loss, labels) -> None:
     )
 
 
+# --- items beside the queries -------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [batch()[1], several()], ids=["one", "several"])
+def test_embeddings_as_items_change_nothing(loss, labels) -> None:
+    embeddings, _ = batch()
+    queries, items = (embeddings.clone().requires_grad_() for _ in range(2))
+    value = loss(queries, labels, items=items)
+    torch.testing.assert_close(value, loss(embeddings, labels))
+    parts = torch.autograd.grad(value, (queries, items), materialize_grads=True)
+    torch.testing.assert_close(sum(parts), gradient(loss, embeddings, labels))
+
+
+@pytest.mark.parametrize("labels", [batch()[1], several()], ids=["one", "several"])
+def test_order_of_queries_and_items_does_not_matter(loss, labels) -> None:
+    queries, items = batch()[0], batch(seed=1)[0]
+    order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(
+        loss(queries[order], labels[order], items=items[order]),
+        loss(queries, labels, items=items),
+    )
+
+
+def test_gradient_by_items_equals_differences(loss) -> None:
+    queries, labels = batch()
+    items = batch(seed=1)[0].requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda z: loss.double()(queries, labels, items=z), items, fast_mode=True
+    )
+
+
+def test_items_on_their_queries_give_no_nan(loss) -> None:
+    """As of reconstructions without error, and of queries that are all equal."""
+    labels = torch.arange(6) % 2
+    for rows in (torch.ones(6, DIM), torch.zeros(6, DIM), gaussian(6, DIM)):
+        items = rows.clone().requires_grad_()
+        value = loss(rows, labels, items=items)
+        assert value.isfinite()
+        assert torch.autograd.grad(value, items)[0].isfinite().all()
+
+
+def test_items_of_another_precision_are_taken(loss) -> None:
+    queries, labels = batch()
+    items = queries.bfloat16()
+    exact = loss(queries.float(), labels, items=items.float())
+    assert abs(loss(queries.float(), labels, items=items) - exact) < 0.02 * exact
+
+
+def test_items_that_do_not_fit_are_refused(loss) -> None:
+    embeddings, labels = batch()
+    for bad in (embeddings[:5], embeddings[:, :2], embeddings.long()):
+        with pytest.raises(gs.InputError, match=r"embedding, of shape \(12, 5\), "):
+            loss(embeddings, labels, items=bad)
+
+
 def test_integers_of_any_width_are_labels(loss) -> None:
     embeddings, labels = batch()
     for dtype in (torch.uint8, torch.int16, torch.int32):

@@ -34,7 +34,12 @@ class Plain:
     def __init__(
         self, dim: int, width: float = 1.0, *, decay: float = 0.9, seed: int = 0
     ) -> None:
-        self.all = {"dim": dim, "width": width, "decay": decay, "seed": seed}
+        self.all: dict[str, object] = {
+            "dim": dim,
+            "width": width,
+            "decay": decay,
+            "seed": seed,
+        }
 
 
 class Typed(Plain):

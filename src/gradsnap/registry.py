@@ -3,13 +3,14 @@
 import difflib
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from gradsnap.errors import InputError
 
 T = TypeVar("T")
+Parameters = dict[str, inspect.Parameter]
 
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -67,8 +68,8 @@ def build(
         what: kind of part, for errors: "loss", "network".
         sizes: what the surroundings know, such as ``dim`` or ``seed``; each part gets
             those it takes.
-        options: what the user chose; wins over sizes. Lists become tuples, which files
-            cannot hold and constructors take.
+        options: what the user chose; wins over sizes. Lists, which files hold, become
+            the tuples that constructors take.
 
     Raises:
         InputError: the name, an option or the value of an option cannot be used.
@@ -76,8 +77,9 @@ def build(
     builder = chosen(registry, name, what)
     part = f"{what} {name!r}"
     given = {key: as_tuple(value) for key, value in options.items()}
-    _check_options(part, builder, sizes, given)
     known = _parameters(builder)
+    _check_names(part, known, sizes, given)
+    _check_values(part, known, given)
     fitting = {key: value for key, value in sizes.items() if key in known}
     try:
         return builder(**(fitting | given))
@@ -99,13 +101,9 @@ def as_tuple(value: object) -> object:
     return tuple(map(as_tuple, value)) if isinstance(value, list) else value
 
 
-def _check_options(
-    part: str,
-    builder: Callable[..., object],
-    sizes: Mapping[str, object],
-    given: Mapping[str, object],
+def _check_names(
+    part: str, known: Parameters, sizes: Container[str], given: Collection[str]
 ) -> None:
-    known = _parameters(builder)
     own = [key for key in known if key not in sizes]
     there_are = f"it has {', '.join(own) or 'none'}"
     unknown = [key for key in given if key not in known]
@@ -115,13 +113,6 @@ def _check_options(
         raise InputError(
             f"the {part} has no option {', '.join(unknown)}; {there_are}{hint}"
         )
-    for key, value in given.items():
-        wanted = known[key].annotation
-        if not _fits(value, wanted):
-            raise InputError(
-                f"the option {key} of the {part} must be {_readable(wanted)}, "
-                f"got {value!r}"
-            )
     needed = [key for key in own if known[key].default is inspect.Parameter.empty]
     missing = [key for key in needed if key not in given]
     if missing:
@@ -130,9 +121,19 @@ def _check_options(
         )
 
 
-def _parameters(builder: Callable[..., object]) -> dict[str, inspect.Parameter]:
+def _check_values(part: str, known: Parameters, given: Mapping[str, object]) -> None:
+    for key, value in given.items():
+        wanted = known[key].annotation
+        if not _fits(value, wanted):
+            raise InputError(
+                f"the option {key} of the {part} must be {_readable(wanted)}, "
+                f"got {value!r}"
+            )
+
+
+def _parameters(builder: Callable[..., object]) -> Parameters:
     """What a builder takes by name, inherited options included."""
-    found: dict[str, inspect.Parameter] = {}
+    found: Parameters = {}
     for function in _constructors(builder):
         own = list(inspect.signature(function).parameters.values())
         named = [one for one in own if one.kind in BY_NAME]

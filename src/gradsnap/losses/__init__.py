@@ -6,6 +6,7 @@ from torch import nn
 
 from gradsnap.losses.classification import ClassificationLoss
 from gradsnap.losses.listwise import ListwiseLoss
+from gradsnap.losses.pairs import MarginLoss, PairLoss
 from gradsnap.losses.pairwise import (
     ContrastiveLoss,
     PairwiseCosineLoss,
@@ -47,6 +48,8 @@ __all__ = [
     "ClassificationLoss",
     "ContrastiveLoss",
     "ListwiseLoss",
+    "MarginLoss",
+    "PairLoss",
     "PairwiseCosineLoss",
     "PairwiseLogisticLoss",
     "TripletLoss",

@@ -38,12 +38,18 @@ class ClassificationLoss(nn.Module):
         self.weight = nn.Parameter(weight / dim**0.5)
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
-        check_batch(embeddings, labels)
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, *, items: Tensor | None = None
+    ) -> Tensor:
+        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool.
+
+        Items (n, dim), if given, are classified in place of the embeddings.
+        """
+        check_batch(embeddings, labels, items)
         self._check_sizes(embeddings, labels)
-        weight, bias = self.weight.to(embeddings.dtype), self.bias.to(embeddings.dtype)
-        logits = functional.linear(embeddings, weight, bias)  # (n, num_classes)
+        rows = embeddings if items is None else items
+        weight, bias = self.weight.to(rows.dtype), self.bias.to(rows.dtype)
+        logits = functional.linear(rows, weight, bias)  # (n, num_classes)
         if labels.ndim == 1:
             total = functional.cross_entropy(logits, labels.long(), reduction="sum")
             return total / max(len(labels), 1)

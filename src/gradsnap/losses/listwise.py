@@ -3,14 +3,7 @@
 import torch
 from torch import Tensor
 
-from gradsnap.losses.pairs import (
-    Hinges,
-    MarginLoss,
-    check_batch,
-    distances,
-    hinges,
-    shared_labels,
-)
+from gradsnap.losses.pairs import Hinges, MarginLoss, hinges, shared_labels
 
 
 class ListwiseLoss(MarginLoss):
@@ -34,13 +27,11 @@ class ListwiseLoss(MarginLoss):
         tensor(0.2500)
     """
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
-        check_batch(embeddings, labels)
-        apart = distances(embeddings)  # (n, n)
+    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+        """The mean over queries of distances (n, n)."""
         relevance = shared_labels(labels).fill_diagonal_(-1)  # a row is not in its list
-        (weights, violated), norm = _weighted_hinges(apart, relevance, self.margin)
-        totals = (weights * apart).sum(dim=1) + self.margin * violated  # (n,)
+        (weights, violated), norm = _weighted_hinges(compared, relevance, self.margin)
+        totals = (weights * compared).sum(dim=1) + self.margin * violated  # (n,)
         return (totals / norm.clamp_min(1)).sum() / (norm > 0).sum().clamp_min(1)
 
 

@@ -1,5 +1,6 @@
-"""What labels say of pairs, how far apart pairs are, and hinges over triplets."""
+"""What labels say of pairs, how near pairs are, and what their losses share."""
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
@@ -8,14 +9,29 @@ from torch import Tensor, nn
 from gradsnap.errors import InputError
 
 
-def check_batch(embeddings: Tensor, labels: Tensor) -> None:
-    """Refuses what is no batch of embeddings (n, dim) with labels (n,) or (n, L)."""
+def check_batch(
+    embeddings: Tensor, labels: Tensor, items: Tensor | None = None
+) -> None:
+    """Refuses what is no batch of embeddings (n, dim) with labels (n,) or (n, L).
+
+    Args:
+        embeddings: also the queries where items are given.
+        labels: of the rows, and of the items.
+        items: as many, (n, dim), or none.
+    """
     if embeddings.ndim != 2 or not embeddings.is_floating_point():
         raise InputError(
             f"expected floating embeddings of shape (n, dim), "
             f"got {embeddings.dtype} of shape {tuple(embeddings.shape)}"
         )
     check_labels(labels, len(embeddings))
+    if items is not None and (
+        items.shape != embeddings.shape or not items.is_floating_point()
+    ):
+        raise InputError(
+            f"expected a floating item for each embedding, of shape "
+            f"{tuple(embeddings.shape)}, got {items.dtype} of {tuple(items.shape)}"
+        )
 
 
 def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> None:
@@ -57,33 +73,56 @@ def alike_and_unlike(labels: Tensor) -> tuple[Tensor, Tensor]:
     return same & other, ~same & other
 
 
-def inner_products(embeddings: Tensor) -> Tensor:
-    """⟨y, y′⟩ of all rows (n, dim), as (n, n); never in half precision."""
-    with torch.autocast(embeddings.device.type, enabled=False):
-        wide = torch.promote_types(embeddings.dtype, torch.float32)
-        rows = embeddings.to(wide)
-        return rows @ rows.T
+def inner_products(queries: Tensor, items: Tensor | None = None) -> Tensor:
+    """⟨q, i⟩ of all queries and items (n, dim), as (n, n); never in half precision.
+
+    Args:
+        queries: one for each row of the result.
+        items: one for each column; the queries themselves if not given.
+    """
+    others = queries if items is None else items
+    with torch.autocast(queries.device.type, enabled=False):
+        common = torch.promote_types(queries.dtype, others.dtype)
+        wide = torch.promote_types(common, torch.float32)
+        return queries.to(wide) @ others.to(wide).T
 
 
-def cosines(embeddings: Tensor) -> Tensor:
-    """Cosine of all rows (n, dim), as (n, n); 0, without gradient, for a zero row."""
-    lengths = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)  # (n, 1)
-    return inner_products(embeddings / lengths.masked_fill(lengths == 0, torch.inf))
+def cosines(queries: Tensor, items: Tensor | None = None) -> Tensor:
+    """Cosine of all queries and items (n, dim), as (n, n); as ``inner_products``.
+
+    It is 0, without gradient, for a zero row.
+    """
+    others = queries if items is None else items
+    return inner_products(_directions(queries), _directions(others))
 
 
-def distances(embeddings: Tensor) -> Tensor:
-    """‖y − y′‖ of all rows (n, dim), as (n, n).
+def distances(queries: Tensor, items: Tensor | None = None) -> Tensor:
+    """‖q − i‖ of all queries and items (n, dim), as (n, n); as ``inner_products``.
 
-    Computed from inner products, about the mean of the rows so that little cancels.
+    Computed from inner products, about the mean of the queries so that little cancels.
     Rows nearer than rounding can tell apart get distance 0 and no gradient, where the
     gradient of a square root would be anything up to infinite.
     """
-    products = inner_products(embeddings - embeddings.detach().mean(dim=0))
-    squared_lengths = products.diagonal()
-    lengths_sum = squared_lengths[:, None] + squared_lengths  # (n, n)
-    squared = lengths_sum - 2 * products
+    mean = queries.detach().mean(dim=0)
+    others = (queries if items is None else items) - mean
+    queries = queries - mean
+    products = inner_products(queries, others)
+    lengths_sum = _squared_lengths(queries)[:, None] + _squared_lengths(others)
+    squared = lengths_sum - 2 * products  # (n, n)
     equal = squared <= 8 * torch.finfo(squared.dtype).eps * lengths_sum
     return squared.masked_fill(equal, 1).sqrt().masked_fill(equal, 0)
+
+
+def _directions(rows: Tensor) -> Tensor:
+    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)  # (n, 1)
+    directions: Tensor = rows / lengths.masked_fill(lengths == 0, torch.inf)
+    return directions
+
+
+def _squared_lengths(rows: Tensor) -> Tensor:
+    wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    lengths: Tensor = wide.square().sum(dim=1)  # (n,)
+    return lengths
 
 
 def mean_over_pairs(values: Tensor) -> Tensor:
@@ -126,7 +165,38 @@ def hinges(distances: Tensor, near: Tensor, far: Tensor, margin: float) -> Hinge
     return Hinges((pulled - pushed).to(distances.dtype), pulled.sum(dim=1))
 
 
-class MarginLoss(nn.Module):
+class PairLoss(nn.Module, ABC):
+    """A loss of how near queries and items are; a child writes the formula.
+
+    Every row of a batch is a query, and every other row an item it should find near or
+    far. Where items are compared by their codes, they differ from the queries: give
+    their reconstructions as ``items``.
+    """
+
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, *, items: Tensor | None = None
+    ) -> Tensor:
+        """The scalar loss.
+
+        Args:
+            embeddings: (n, dim), the queries.
+            labels: integers (n,), or booleans (n, L) where rows have several labels.
+            items: (n, dim), with the same labels; the embeddings if not given. A query
+                is never compared with the item of its own row.
+        """
+        check_batch(embeddings, labels, items)
+        return self.loss_of_pairs(self.compare(embeddings, items), labels)
+
+    def compare(self, queries: Tensor, items: Tensor | None) -> Tensor:
+        """How far apart queries and items are, or how alike, (n, n): distances."""
+        return distances(queries, items)
+
+    @abstractmethod
+    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+        """The scalar of what ``compare`` found, (n, n); its diagonal must not count."""
+
+
+class MarginLoss(PairLoss):
     """A loss with one option: by how much distances should differ.
 
     Args:

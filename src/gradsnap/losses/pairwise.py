@@ -1,16 +1,15 @@
 """Losses on pairs of rows: contrastive, cosine (DQN) and logistic (DHN)."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.errors import InputError
 from gradsnap.losses.pairs import (
     MarginLoss,
+    PairLoss,
     alike_and_unlike,
-    check_batch,
     cosines,
-    distances,
     inner_products,
     mean_over_pairs,
 )
@@ -32,16 +31,14 @@ class ContrastiveLoss(MarginLoss):
         tensor(0.1667)
     """
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
-        check_batch(embeddings, labels)
-        apart = distances(embeddings)  # (n, n)
+    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+        """The mean over pairs of distances (n, n)."""
         same, _ = alike_and_unlike(labels)
-        short = functional.relu(self.margin - apart)
-        return mean_over_pairs(torch.where(same, apart, short).square() / 2)
+        short = functional.relu(self.margin - compared)
+        return mean_over_pairs(torch.where(same, compared, short).square() / 2)
 
 
-class PairwiseCosineLoss(nn.Module):
+class PairwiseCosineLoss(PairLoss):
     """(s − cos(y, y′))² over all pairs, s = 1 if they share a label and −1 if not.
 
     The similarity loss of DQN: Cao et al., "Deep quantization network for efficient
@@ -53,16 +50,18 @@ class PairwiseCosineLoss(nn.Module):
         tensor(0.)
     """
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
-        check_batch(embeddings, labels)
-        similarities = cosines(embeddings)  # (n, n)
+    def compare(self, queries: Tensor, items: Tensor | None) -> Tensor:
+        """Cosines (n, n)."""
+        return cosines(queries, items)
+
+    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+        """The mean over pairs of cosines (n, n)."""
         same, _ = alike_and_unlike(labels)
-        wanted = 2 * same.to(similarities.dtype) - 1
-        return mean_over_pairs((wanted - similarities).square())
+        wanted = 2 * same.to(compared.dtype) - 1
+        return mean_over_pairs((wanted - compared).square())
 
 
-class PairwiseLogisticLoss(nn.Module):
+class PairwiseLogisticLoss(PairLoss):
     """log(1 + exp θ) − sθ over all pairs, θ = scale·⟨y, y′⟩, s = 1 or 0.
 
     The similarity loss of DHN: Zhu et al., "Deep hashing network for efficient
@@ -83,13 +82,17 @@ class PairwiseLogisticLoss(nn.Module):
             raise InputError(f"scale must be positive and finite, got {scale}")
         self.scale = scale
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool."""
-        check_batch(embeddings, labels)
-        logits = self.scale * inner_products(embeddings)  # θ, (n, n)
+    def compare(self, queries: Tensor, items: Tensor | None) -> Tensor:
+        """θ, (n, n)."""
+        return self.scale * inner_products(queries, items)
+
+    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+        """The mean over pairs of θ (n, n)."""
         same, _ = alike_and_unlike(labels)
         # softplus(−θ) = softplus(θ) − θ, without the difference of two large numbers
-        return mean_over_pairs(functional.softplus(torch.where(same, -logits, logits)))
+        return mean_over_pairs(
+            functional.softplus(torch.where(same, -compared, compared))
+        )
 
     def extra_repr(self) -> str:
         """Shown in ``print(loss)``."""

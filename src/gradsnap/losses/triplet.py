@@ -5,13 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.errors import InputError
-from gradsnap.losses.pairs import (
-    MarginLoss,
-    alike_and_unlike,
-    check_batch,
-    distances,
-    hinges,
-)
+from gradsnap.losses.pairs import MarginLoss, alike_and_unlike, check_batch, hinges
 
 
 class TripletLoss(MarginLoss):
@@ -26,9 +20,9 @@ class TripletLoss(MarginLoss):
         margin: how much farther than a positive a negative should be.
 
     Example:
-        >>> embeddings = torch.tensor([[0.0], [1.0], [4.0]])
-        >>> TripletLoss(margin=1.0)(embeddings, torch.tensor([0, 0, 1]))
-        tensor(0.)
+        >>> rows, labels = torch.tensor([[0.0], [1.0], [4.0]]), torch.tensor([0, 0, 1])
+        >>> TripletLoss(margin=1.0)(rows, labels), TripletLoss(margin=4.0)(rows, labels)
+        (tensor(0.), tensor(1.5000))
     """
 
     def forward(
@@ -36,31 +30,31 @@ class TripletLoss(MarginLoss):
         embeddings: Tensor,
         labels: Tensor,
         triplets: tuple[Tensor, Tensor, Tensor] | None = None,
+        *,
+        items: Tensor | None = None,
     ) -> Tensor:
         """The scalar loss.
 
         Args:
-            embeddings: (n, dim).
+            embeddings: (n, dim), the queries: what a is a row of.
             labels: integers (n,), or booleans (n, L) where rows have several labels.
             triplets: rows of a, p and n, each (t,), to take instead of all triplets.
+            items: what p and n are rows of, (n, dim); the embeddings if not given.
         """
-        check_batch(embeddings, labels)
         if triplets is None:
-            return self._mean_over_all(distances(embeddings), labels)
+            return super().forward(embeddings, labels, items=items)
+        check_batch(embeddings, labels, items)
         _check_triplets(triplets, len(embeddings))
-        return self._mean_over_given(distances(embeddings), *triplets)
-
-    def _mean_over_all(self, apart: Tensor, labels: Tensor) -> Tensor:
-        weights, violated = hinges(apart, *alike_and_unlike(labels), self.margin)
-        count = violated.sum()
-        total = (weights * apart).sum() + self.margin * count
-        return total / count.clamp_min(1)
-
-    def _mean_over_given(
-        self, apart: Tensor, a: Tensor, p: Tensor, n: Tensor
-    ) -> Tensor:
+        apart, (a, p, n) = self.compare(embeddings, items), triplets
         gaps = functional.relu(self.margin + apart[a, p] - apart[a, n])  # (t,)
         return gaps.sum() / (gaps.detach() > 0).sum().clamp_min(1)
+
+    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+        """The mean over the violated of all triplets, of distances (n, n)."""
+        weights, violated = hinges(compared, *alike_and_unlike(labels), self.margin)
+        count = violated.sum()
+        total = (weights * compared).sum() + self.margin * count
+        return total / count.clamp_min(1)
 
 
 def _check_triplets(triplets: tuple[Tensor, Tensor, Tensor], rows: int) -> None:
