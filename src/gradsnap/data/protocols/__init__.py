@@ -4,6 +4,7 @@ from gradsnap.data.protocols.per_class import (
     FractionProtocol,
     IlsvrcProtocol,
     PaperProtocol,
+    UnseenClasses,
 )
 from gradsnap.data.protocols.per_label import NuswideProtocol
 from gradsnap.data.protocols.protocol import Protocol, Split
@@ -14,7 +15,6 @@ from gradsnap.data.protocols.relevant import (
     shares_label,
     total_relevant,
 )
-from gradsnap.data.protocols.unseen import UnseenClasses
 
 PROTOCOLS: dict[str, type[Protocol]] = {
     "paper": PaperProtocol,
