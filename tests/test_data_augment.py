@@ -12,7 +12,7 @@ from gradsnap.data import (
     RandomCrop,
     RandomFlip,
 )
-from gradsnap.data.augment import warped
+from gradsnap.data.augment import warp
 
 KINDS: dict[str, Augmentation] = {
     "jitter": ProjectiveJitter(0.1),
@@ -121,7 +121,7 @@ def test_a_warp_equals_the_loop() -> None:
     expected = torch.stack(
         [loop_warped(*pair) for pair in zip(ours, matrices, strict=True)]
     )
-    torch.testing.assert_close(warped(ours, matrices), expected)
+    torch.testing.assert_close(warp(ours, matrices), expected)
 
 
 def test_values_that_cannot_be_are_refused() -> None:

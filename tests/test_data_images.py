@@ -67,6 +67,20 @@ def test_a_photograph_is_turned_upright(tmp_path: Path) -> None:
     assert decode_image(tmp_path / "a.jpg").shape == (3, 20, 10)
 
 
+WRITTEN = {
+    suffix: name
+    for suffix, name in images.FORMAT_OF.items()
+    if name in images.image_formats() and name in Image.SAVE
+}
+
+
+@pytest.mark.parametrize(("suffix", "written"), [*WRITTEN.items(), (".jpg", "MPO")])
+def test_every_format_is_read(suffix: str, written: str, tmp_path: Path) -> None:
+    picture = Image.fromarray(random_bytes(10, 12, 3))
+    picture.save(tmp_path / f"a{suffix}", written)
+    assert decode_image(tmp_path / f"a{suffix}").shape == (3, 10, 12)
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK"])
 def test_every_mode_is_read_as_colour(mode: str, tmp_path: Path) -> None:
     path = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")

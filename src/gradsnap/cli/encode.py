@@ -5,29 +5,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradsnap.cli.options import AsJson, Quiet, Root, SkipBad, Workers
+from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad, Workers
 
 if TYPE_CHECKING:
-    from gradsnap.coders.quantizers import Quantizer
-    from gradsnap.inference.streams import EmbeddingStream
+    from gradsnap.coders import Coder
+    from gradsnap.inference.embedding import EmbeddingStream
 
 EXAMPLES = """
 Examples:
 
 `gradsnap encode model photos/ --out codes.npy`
 
-`gradsnap encode quantizer.safetensors vectors.fvecs --out codes.npy`
+`gradsnap encode coder.safetensors vectors.fvecs --out codes.npy`
 """
 
 
 def encode(
-    model: Annotated[str, typer.Argument(help="A model folder or a quantizer file.")],
+    model: Annotated[str, typer.Argument(help="A model folder or a coder's file.")],
     source: Annotated[str, typer.Argument(help="Images or vectors, or a name.")],
     *,
     out: Annotated[Path, typer.Option(help="The .npy file to write.")],
     root: Root = None,
     skip_bad: SkipBad = False,
     workers: Workers = 0,
+    network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -36,37 +37,36 @@ def encode(
     Codes are written as they are made, so that memory does not grow with their number.
     """
     from gradsnap.cli.output import say
-    from gradsnap.cli.sources import network_for, open_coder, open_items
-    from gradsnap.inference.streams import EmbeddingStream
+    from gradsnap.inference.model import load
 
-    coder = open_coder(model)
-    dataset = open_items(source, root, coder.model, skip_bad)
-    stream = EmbeddingStream(dataset, network_for(dataset, coder.model), workers)
-    _write(stream, coder.quantizer, out)
+    opened = load(model, network_from)
+    dataset = opened.open(source, root, skip_bad=skip_bad, labelled=False)
+    _write(opened.stream(dataset, workers), opened.coder, out)
     facts = {
         "items": len(dataset),
-        "bits": coder.quantizer.bits,
+        "bits": opened.coder.bits,
         "bytes": out.stat().st_size,
         "skipped": len(dataset.skipped),
+        "ignored": dataset.ignored,
         "file": str(out),
     }
     say(f"codes of {dataset.name}", facts, as_json=as_json, quiet=quiet)
 
 
-def _write(stream: "EmbeddingStream", quantizer: "Quantizer", out: Path) -> None:
+def _write(stream: "EmbeddingStream", coder: "Coder", out: Path) -> None:
     import numpy as np
     import torch
 
     from gradsnap.errors import InputError
     from gradsnap.files import replacing
 
-    kind = np.uint8 if quantizer.code_dtype == torch.uint8 else np.int32
-    shape = (len(stream), quantizer.num_codebooks)
+    kind = np.uint8 if coder.code_dtype == torch.uint8 else np.int32
+    shape = (len(stream), coder.num_codebooks)
     try:
         with replacing(out) as temporary:
             codes = np.lib.format.open_memmap(temporary, "w+", kind, shape)
             for block, rows in stream.blocks("encoding"):
-                codes[block[0] : block[-1] + 1] = quantizer.encode(rows).numpy()
+                codes[block[0] : block[-1] + 1] = coder.encode(rows).numpy()
             codes.flush()
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror}") from error

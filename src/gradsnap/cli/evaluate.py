@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, Quiet, Root, Workers
+from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, Workers
 
 if TYPE_CHECKING:
     from gradsnap.evaluation import RankingRules, Run
@@ -42,6 +42,7 @@ def evaluate(
         str, typer.Option(help="A query without a hit counts zero, or skip it.")
     ] = "zero",
     workers: Workers = 0,
+    network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -53,7 +54,7 @@ def evaluate(
     from gradsnap.cli.output import say
     from gradsnap.inference.model import load
 
-    opened = load(model)
+    opened = load(model, network_from)
     places = {"source": source, "root": root, "workers": workers}
     runs, error = _runs(opened, model.name, places, (length, divisor, no_hit))
     folder = out or model / "evaluation"
@@ -64,7 +65,9 @@ def evaluate(
         low, high = found.interval()
         facts[f"MAP of {run.name}"] = found.map
         facts[f"95 % over queries, {run.name}"] = f"{low:.4f} to {high:.4f}"
-    facts |= {"relative quantization error": error, "rules": str(runs[0].card.rules)}
+    if error is not None:
+        facts["relative quantization error"] = error
+    facts["rules"] = str(runs[0].card.rules)
     facts |= {"card": runs[-1].card.record()} if as_json else _card(runs[-1])
     facts["written to"] = str(folder)
     say(f"{runs[0].card.dataset}", facts, as_json=as_json, quiet=quiet)
@@ -75,16 +78,20 @@ def _runs(
     name: str,
     places: dict[str, Any],
     choices: tuple[int | None, str, str],
-) -> tuple[list["Run"], float]:
+) -> tuple[list["Run"], float | None]:
     """The runs of floats and of codes, and the relative quantization error."""
     from gradsnap.errors import InputError
     from gradsnap.evaluation import Run
     from gradsnap.training.defaults import divided, open_items
+    from gradsnap.training.former import read_config
     from gradsnap.training.scoring import Labelled, protocol_card, score
     from gradsnap.training.settings import changed
 
+    if model.folder is None:
+        raise InputError("a coder's file alone has no data to score by: give a model")
+    trained = read_config(model.folder)
     given = {key: value for key, value in places.items() if value is not None}
-    settings = changed(model.config, data=given).data
+    settings = changed(trained, data=given).data
     dataset = open_items(settings)
     split = divided(dataset, settings)
     labels = dataset.labels
@@ -96,11 +103,11 @@ def _runs(
         for part in (split.queries, split.database)
     )
     rules = _rules(settings.protocol, choices)
-    scores = score(model.quantizer, queries, database, rules)
+    scores = score(model.coder, queries, database, rules)
     found = {"floats": scores.floats, "codes": scores.codes}
-    lengths = {"floats": None, "codes": model.quantizer.bits}
+    lengths = {"floats": None, "codes": model.coder.bits}
     cards = {
-        kind: protocol_card(model.config, dataset.name, split, rules, bits)
+        kind: protocol_card(trained, dataset.name, split, rules, bits)
         for kind, bits in lengths.items()
     }
     runs = [Run(f"{name} {kind}", cards[kind], (found[kind],)) for kind in found]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradsnap.cli.options import AsJson, Quiet
+from gradsnap.cli.options import AsJson, NetworkFrom, Quiet
 
 EXAMPLES = """
 Examples:
@@ -26,6 +26,7 @@ def export(
     source: Annotated[
         str | None, typer.Option(help="For lance: the items, whose vectors it keeps.")
     ] = None,
+    network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -42,19 +43,19 @@ def export(
         raise InputError(f"--to cannot be {to!r}; choose from {', '.join(ways)}")
     if out.exists():
         raise InputError(f"{out} exists already: name another place")
-    ways[to](path, out, source)
+    ways[to](path, out, source, network_from)
     facts = {"format": to, "from": str(path), "written to": str(out)}
     say(f"export of {path}", facts, as_json=as_json, quiet=quiet)
 
 
-def _faiss(path: Path, out: Path, source: str | None) -> None:
+def _faiss(path: Path, out: Path, source: str | None, network_from: str | None) -> None:
     from gradsnap.export import write_faiss
     from gradsnap.index import load_index
 
     write_faiss(load_index(path), out)
 
 
-def _onnx(path: Path, out: Path, source: str | None) -> None:
+def _onnx(path: Path, out: Path, source: str | None, network_from: str | None) -> None:
     """Images go in as floats from 0 to 1 of the network's own size."""
     import torch
     from torch import nn
@@ -63,24 +64,26 @@ def _onnx(path: Path, out: Path, source: str | None) -> None:
     from gradsnap.inference.model import load
     from gradsnap.networks import Preprocess
 
-    network = load(path).network
-    ready = network.preprocess
-    shape: tuple[int, ...] = (getattr(network, "input_dim", 0),)
+    model = load(path, network_from)
+    if isinstance(model.network, nn.Identity):
+        write_onnx(model.coder, out)
+        return
+    ready = model.network.preprocess
+    shape: tuple[int, ...] = (getattr(model.network, "input_dim", 0),)
     if isinstance(ready, Preprocess):
         shape = (len(ready.mean), ready.side, ready.side)
-    whole = nn.Sequential(ready, network).eval()
-    write_onnx(load(path).quantizer, out, whole, torch.rand(2, *shape))
+    whole = nn.Sequential(ready, model.network).eval()
+    write_onnx(model.coder, out, whole, torch.rand(2, *shape))
 
 
-def _lance(path: Path, out: Path, source: str | None) -> None:
-    from gradsnap.cli.sources import network_for, open_coder, open_items
+def _lance(path: Path, out: Path, source: str | None, network_from: str | None) -> None:
     from gradsnap.errors import InputError
     from gradsnap.export import write_lance
-    from gradsnap.inference.embedding import embed
+    from gradsnap.inference.model import load
 
     if source is None:
         raise InputError("a Lance table keeps vectors: name the items with --source")
-    coder = open_coder(str(path))
-    dataset = open_items(source, None, coder.model, skip_bad=False)
-    rows = embed(network_for(dataset, coder.model), dataset)
-    write_lance(rows, coder.quantizer, out, [str(name) for name in dataset.names])
+    model = load(path, network_from)
+    dataset = model.open(source, labelled=False)
+    rows = model.embed(dataset)
+    write_lance(rows, model.coder, out, [str(name) for name in dataset.names])

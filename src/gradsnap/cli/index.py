@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, Quiet, Root, SkipBad, Workers
+from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad, Workers
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gradsnap.cli.sources import Coder
     from gradsnap.data import Dataset
-    from gradsnap.inference.streams import EmbeddingStream
+    from gradsnap.index import Index
+    from gradsnap.inference.embedding import EmbeddingStream
+    from gradsnap.inference.model import Model
 
 EXAMPLES = """
 Examples:
@@ -23,6 +24,8 @@ Examples:
 
 `gradsnap index vectors.npy --bits 64 --kind inverted --lists 1024 --out v.index`
 – without a model: codebooks are learned from the vectors
+
+`gradsnap index vectors.npy --coder itq --bits 64 --out v.index` – hashes
 
 `gradsnap index model more-photos/ --add --out photos.index`
 """
@@ -37,7 +40,7 @@ def index(
     paths: Annotated[
         list[str],
         typer.Argument(
-            help="A model folder or quantizer file, and items; or vectors alone.",
+            help="A model folder or a coder's file, and items; or vectors alone.",
             metavar="[MODEL] SOURCE",
         ),
     ],
@@ -57,8 +60,8 @@ def index(
         bool,
         typer.Option("--keep-half", help="Keep float16 embeddings too, to re-rank by."),
     ] = False,
-    quantizer: Annotated[
-        str, typer.Option(help="Without a model: pq, opq, rvq, grvq, aq or cq.")
+    coder: Annotated[
+        str, typer.Option(help="Without a model: pq, opq, rvq, …, or a hasher: itq, …")
     ] = "pq",
     bits: Annotated[int, typer.Option(help="Without a model: length of a code.")] = 64,
     add: Annotated[
@@ -67,6 +70,7 @@ def index(
     root: Root = None,
     skip_bad: SkipBad = False,
     workers: Workers = 0,
+    network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -76,95 +80,109 @@ def index(
     does not grow with the number of items.
     """
     from gradsnap.cli.output import say
-    from gradsnap.cli.sources import network_for, open_items
-    from gradsnap.inference.streams import EmbeddingStream
 
     started = time.monotonic()
-    coder, source = _coder(paths)
-    model = None if coder is None else coder.model
-    dataset = open_items(source, root, model, skip_bad)
-    stream = EmbeddingStream(dataset, network_for(dataset, model), workers)
+    _check_arguments(paths, out, add)
+    stream, model = _open(paths, (coder, bits), root, skip_bad, workers, network_from)
     if add:
-        made = _opened(out, coder)
+        made = _open_index(out, model, new_coder=len(paths) == 1)
     else:
-        _refuse_existing(out)
-        options = {"num_lists": lists, "residual": residual, "keep_half": keep_half}
-        made = _new(coder, stream, kind, options, (quantizer, bits))
-        if coder is not None and model is not None:
-            made.notes["model"] = str(Path(paths[0]).resolve())
-    count = _filled(made, stream, out)
+        options = {"num_lists": lists, "residual": residual}
+        made = _new_index(model, stream, kind, keep_half, options)
+        if model.folder is not None:
+            made.notes["model"] = str(model.folder.resolve())
+    count = _fill(made, stream, out)
+    dataset = stream.dataset
     facts = {
         "items": count,
         "kind": made.kind,
-        "bits": made.quantizer.bits,
+        "coder": type(made.coder).__name__,
+        "bits": made.coder.bits,
         "bytes_on_disk": sum(f.stat().st_size for f in out.iterdir() if f.is_file()),
         "skipped": len(dataset.skipped),
+        "ignored": dataset.ignored,
         "seconds": round(time.monotonic() - started, 2),
         "folder": str(out),
     }
     say(f"index of {dataset.name}", facts, as_json=as_json, quiet=quiet)
 
 
-def _coder(paths: list[str]) -> tuple["Coder | None", str]:
-    from gradsnap.cli.sources import open_coder
+def _check_arguments(paths: list[str], out: Path, add: bool) -> None:
     from gradsnap.errors import InputError
 
     if len(paths) > 2:
         raise InputError(f"expected [MODEL] SOURCE, got {len(paths)} paths")
-    return (open_coder(paths[0]) if len(paths) == 2 else None), paths[-1]
-
-
-def _refuse_existing(out: Path) -> None:
-    from gradsnap.errors import InputError
-
-    if out.exists():
+    if out.exists() and not add:
         raise InputError(f"{out} exists already: name another folder, or give --add")
 
 
-def _opened(out: Path, coder: "Coder | None") -> Any:
+def _open(
+    paths: list[str],
+    new_coder: tuple[str, int],
+    root: str | None,
+    skip_bad: bool,
+    workers: int,
+    network_from: str | None,
+) -> "tuple[EmbeddingStream, Model]":
+    """The items as a stream of embeddings, and the model that makes them."""
+    from torch import nn
+
+    from gradsnap.coders import CODERS
+    from gradsnap.data import open_dataset
+    from gradsnap.errors import InputError
+    from gradsnap.inference.model import Model, load
+    from gradsnap.registry import chosen
+
+    options: dict[str, Any] = {"skip_bad": skip_bad, "labelled": False}
+    if len(paths) == 2:
+        model = load(paths[0], network_from)
+        dataset = model.open(paths[1], root, **options)
+        return model.stream(dataset, workers), model
+    dataset = open_dataset(paths[0], root, **options)
+    if len(dataset.item_shape) != 1:
+        raise InputError(
+            f"{paths[0]} holds images, which need a model to embed them: "
+            f"gradsnap index MODEL {paths[0]} --out FOLDER"
+        )
+    kind, bits = new_coder
+    made = chosen(CODERS, kind, "coder").of_bits(dataset.item_shape[0], bits)
+    model = Model(nn.Identity(), made)
+    return model.stream(dataset, workers), model
+
+
+def _open_index(out: Path, model: "Model", new_coder: bool) -> "Index":
     from gradsnap.index import load_index
 
-    return load_index(out, None if coder is None else coder.quantizer)
+    made = load_index(out)
+    if not new_coder:  # vectors alone are added by the index's own coder
+        model.check_index(made)
+    return made
 
 
-def _new(
-    coder: "Coder | None",
+def _new_index(
+    model: "Model",
     stream: "EmbeddingStream",
     kind: str,
+    keep_half: bool,
     options: dict[str, Any],
-    learned: tuple[str, int],
-) -> Any:
+) -> "Index":
     """An empty index, fitted to a sample where it learns something."""
-    from gradsnap.errors import InputError
     from gradsnap.index import INDEXES, HalfPrecision
+    from gradsnap.registry import chosen
 
-    kinds = [name for name in INDEXES if name != "hamming"]
-    if kind not in kinds:
-        raise InputError(f"--kind cannot be {kind!r}; choose from {', '.join(kinds)}")
-    sample = stream.sample(SAMPLE)
-    quantizer = (
-        _quantizer(*learned, sample.shape[1]) if coder is None else coder.quantizer
+    kinds = {name: one for name, one in INDEXES.items() if name != "hamming"}
+    refiner = HalfPrecision(model.coder.dim) if keep_half else None
+    made = chosen(kinds, kind, "--kind").of_size(
+        model.coder, len(stream), refiner=refiner, **options
     )
-    arguments: dict[str, Any] = {}
-    if options["keep_half"]:
-        arguments["refiner"] = HalfPrecision(quantizer.dim)
-    if kind in ("inverted", "local"):
-        few = max(1, round(len(stream) ** 0.5))
-        arguments["num_lists"] = min(options["num_lists"] or few, len(sample))
-    if kind in ("inverted", "multi"):
-        arguments["residual"] = options["residual"]
-    return INDEXES[kind](quantizer, **arguments).fit(sample)
+    if made.learns:
+        indices, rows = stream.sample(SAMPLE)
+        labels = stream.dataset.labels
+        made.fit(rows, None if labels is None else labels[indices])
+    return made
 
 
-def _quantizer(kind: str, bits: int, dim: int) -> Any:
-    from gradsnap.training import make_config
-    from gradsnap.training.learner import new_quantizer
-
-    tables = {"quantizer": {"kind": kind, "bits": bits}}
-    return new_quantizer(make_config(tables).quantizer, dim, seed=0)
-
-
-def _filled(made: Any, stream: "EmbeddingStream", out: Path) -> int:
+def _fill(made: "Index", stream: "EmbeddingStream", out: Path) -> int:
     """Adds all items, saving now and then; returns how many the index holds."""
     from gradsnap.index import load_index
 
@@ -179,7 +197,9 @@ def _filled(made: Any, stream: "EmbeddingStream", out: Path) -> int:
     return len(made)
 
 
-def _words(dataset: "Dataset", block: "Tensor") -> tuple[Any, Any]:
+def _words(
+    dataset: "Dataset", block: "Tensor"
+) -> tuple[list[str] | None, dict[str, list[str]] | None]:
     """Ids and metadata of a block: paths of images, and labels where there are any."""
     images = len(dataset.item_shape) > 1
     ids = [dataset.names[place] for place in block.tolist()] if images else None

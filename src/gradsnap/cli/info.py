@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, Quiet
+from gradsnap.cli.options import AsJson, NetworkFrom, Quiet
 
 EXAMPLES = """
 Examples:
@@ -19,6 +19,7 @@ Examples:
 def info(
     path: Annotated[Path, typer.Argument(help="A model folder or an index folder.")],
     *,
+    network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -28,8 +29,8 @@ def info(
 
     if (path / "manifest.json").is_file():
         say(f"index {path}", _index(path), as_json=as_json, quiet=quiet)
-    elif (path / "config.toml").is_file():
-        say(f"model {path}", _model(path), as_json=as_json, quiet=quiet)
+    elif (path / "config.toml").is_file() or (path / "weights.safetensors").is_file():
+        say(f"model {path}", _model(path, network_from), as_json=as_json, quiet=quiet)
     else:
         raise InputError(f"{path} is neither a model folder nor an index folder")
 
@@ -52,22 +53,23 @@ def _index(path: Path) -> dict[str, Any]:
     }
 
 
-def _model(path: Path) -> dict[str, Any]:
+def _model(path: Path, network_from: str | None) -> dict[str, Any]:
     from gradsnap.inference.model import load
 
-    model = load(path)
-    card, config = model.card, model.config
+    model = load(path, network_from)
+    card, name = model.card, model.spec.name or network_from
     weights = sum(value.numel() for value in model.network.parameters())
     return {
         "data": f"{card.get('data')}, {card.get('items', 0):,} items",
         "protocol": str(card.get("protocol", {}).get("name")),
-        "network": f"{config.network.name}, {weights:,} weights",
-        "dim": model.network.dim,
-        "loss": config.loss.name,
-        "layer": config.snapping.layer,
-        "quantizer": str(model.quantizer).replace("\n", " "),
-        "codebooks": model.quantizer.fingerprint()[:12],
-        "step": f"{card.get('step')} of {config.run.steps}",
+        "network": f"{name}, {weights:,} weights",
+        "dim": model.coder.dim,
+        "method": card.get("method", "snapping"),
+        "loss": card.get("loss", ""),
+        "layer": card.get("layer", ""),
+        "coder": str(model.coder).replace("\n", " "),
+        "fingerprint": model.coder.fingerprint()[:12],
+        "step": f"{card.get('step')} of {card.get('steps')}",
         **card.get("figures", {}),
         "rules": card.get("rules", ""),
         "finished": card.get("finished", ""),

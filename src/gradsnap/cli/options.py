@@ -11,3 +11,11 @@ SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out bad images and count them.")
 ]
 Workers = Annotated[int, typer.Option(help="Processes that decode images.")]
+NetworkFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="package.module:function that builds the network; it is imported and "
+        "called, because you name it here.",
+        metavar="PATH",
+    ),
+]

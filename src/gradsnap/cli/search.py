@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, Quiet
+from gradsnap.cli.options import AsJson, NetworkFrom, Quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gradsnap.index import Index, SearchResult
     from gradsnap.inference.model import Model
 
 EXAMPLES = """
@@ -45,6 +46,7 @@ def search(
     rerank: Annotated[
         int | None, typer.Option(help="How many to compare again, with --keep-half.")
     ] = None,
+    network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -58,14 +60,11 @@ def search(
     if probes is not None:
         _set_probes(opened, probes)
     if item is not None:
-        rows, names = _vector_of(opened, item), [item]
+        names, found = [item], opened.search_items([_id(opened, item)], k)
     else:
-        rows, names = _embedded(opened, query or "", model, index)
-    found = opened.search(rows, k, rerank=rerank)
-    results = [
-        {"query": name, "results": _results(opened, *pair)}
-        for name, *pair in zip(names, found.ids, found.distances, strict=True)
-    ]
+        rows, names = _queries(query or "", _model(opened, model, index, network_from))
+        found = opened.search(rows, k, rerank=rerank)
+    results = _results(opened, names, found)
     if quiet:
         return
     if as_json:
@@ -74,68 +73,93 @@ def search(
         _show(results)
 
 
-def _set_probes(opened: Any, probes: int) -> None:
+def _set_probes(opened: "Index", probes: int) -> None:
     from gradsnap.errors import InputError
 
-    if not hasattr(opened, "probes"):
+    if opened.num_lists is None:
         raise InputError(f"--probes is for an index with lists; this is {opened.kind}")
-    opened.probes = probes
+    opened.probes = probes  # type: ignore[attr-defined]
 
 
-def _vector_of(opened: Any, item: str) -> "Tensor":
-    """What the codes say the vector of an item is, (1, dim)."""
+def _id(opened: "Index", item: str) -> str | int:
     from gradsnap.errors import InputError
 
-    if not opened.items.named and not item.isdecimal():
+    if opened.items.named:
+        return item
+    if not item.isdecimal():
         raise InputError(f"the ids of this index are numbers, got --id {item!r}")
-    rows: Tensor = opened.reconstruct([item if opened.items.named else int(item)])
-    return rows
+    return int(item)
 
 
-def _embedded(
-    opened: Any, query: str, model: str | None, folder: Path
-) -> "tuple[Tensor, list[str]]":
-    from gradsnap.cli.sources import open_query
+def _model(
+    opened: "Index", given: str | None, folder: Path, network_from: str | None
+) -> "Model":
+    """The model the index was made with, or the index's coder for vectors."""
+    from torch import nn
 
-    return open_query(query, _model(opened, model, folder))
-
-
-def _model(opened: Any, given: str | None, folder: Path) -> "Model | None":
-    """The model the index was made with, its codebooks compared."""
     from gradsnap.errors import InputError
-    from gradsnap.index import load_index
-    from gradsnap.inference.model import load
+    from gradsnap.inference.model import Model, load
 
     path = given or opened.notes.get("model")
     if path is None:
-        return None
+        return Model(nn.Identity(), opened.coder)
     if given is None and not Path(path).is_dir():
         raise InputError(
             f"the model of {folder} is not at {path} any more: name it with --model"
         )
-    found = load(path)
-    load_index(folder, found.quantizer)  # refuses other codebooks
-    return found
+    model = load(path, network_from)
+    model.check_index(opened)
+    return model
 
 
-def _results(opened: Any, ids: Any, distances: "Tensor") -> list[dict[str, Any]]:
-    whole = ids if isinstance(ids, list) else ids.tolist()
-    pairs = zip(whole, distances.tolist(), strict=True)
-    kept = [(one, distance) for one, distance in pairs if one not in (-1, None)]
-    words = opened.metadata([one for one, _ in kept]) if kept else []
-    return [
-        {"id": one, "distance": distance, **word}
-        for (one, distance), word in zip(kept, words, strict=True)
-    ]
+def _queries(path: str, model: "Model") -> "tuple[Tensor, list[str]]":
+    """Embeddings (q, dim) of an image, a folder or a file of vectors, and their names.
+
+    Raises:
+        InputError: an image is asked for, and there is no model to embed it.
+    """
+    from gradsnap.data.folders import is_image
+    from gradsnap.errors import InputError
+
+    if is_image(path):
+        if model.folder is None:
+            raise InputError(
+                f"{path} is an image, and the index knows no model to embed it: name "
+                "one with --model"
+            )
+        return model.embed(model.decode_image(path)), [path]
+    dataset = model.open(path, labelled=False)
+    names = [dataset.names[place] for place in range(len(dataset))]
+    return model.embed(dataset), names
+
+
+def _results(
+    opened: "Index", names: list[str], found: "SearchResult"
+) -> list[dict[str, Any]]:
+    """For each query its results, with the metadata the index has of them."""
+    ids = found.ids if isinstance(found.ids, list) else found.ids.tolist()
+    answers = []
+    for name, row, distances in zip(names, ids, found.distances.tolist(), strict=True):
+        pairs = zip(row, distances, strict=True)
+        kept = [(one, far) for one, far in pairs if one not in (-1, None)]
+        words = opened.metadata([one for one, _ in kept]) if kept else []
+        results = [
+            {"id": one, "distance": far, **word}
+            for (one, far), word in zip(kept, words, strict=True)
+        ]
+        answers.append({"query": name, "results": results})
+    return answers
 
 
 def _show(results: list[dict[str, Any]]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     for one in results:
         columns = list(dict.fromkeys(key for row in one["results"] for key in row))
-        table = Table(title=f"nearest to {one['query']}", title_justify="left")
+        title = f"nearest to {escape(one['query'])}"
+        table = Table(title=title, title_justify="left")
         for column in ("rank", *columns):
             table.add_column(column)
         for rank, row in enumerate(one["results"], 1):
@@ -144,4 +168,6 @@ def _show(results: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    from rich.markup import escape
+
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))

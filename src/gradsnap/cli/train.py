@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad
+
 if TYPE_CHECKING:
     from gradsnap.training import TrainingConfig
 
@@ -18,7 +20,9 @@ Examples:
 
 `gradsnap train mnist --root data/MNIST --bits 48 --out model run.steps=3000`
 
-`gradsnap train vectors.npz --config run.toml --out model optimizer.rate=0.01`
+`gradsnap train vectors.npz --coder itq --bits 64 --out model` – hashes instead of codes
+
+`gradsnap train photos/ --method dhn --bits 48 --out model` – a deep hashing network
 
 `torchrun --nproc-per-node 2 -m gradsnap train photos/ --out model`
 """
@@ -45,15 +49,19 @@ def train(
         Path | None, typer.Option(help="The model folder to write.", show_default=False)
     ] = None,
     bits: Annotated[int | None, typer.Option(help="Length of a code.")] = None,
-    root: Annotated[
-        str | None, typer.Option(help="Folder of a data set given by name.")
+    coder: Annotated[
+        str | None,
+        typer.Option(help="What makes codes: pq, opq, rvq, aq, …, or a hasher: itq, …"),
     ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="What is learned: snapping, plain, dhn, …")
+    ] = None,
+    root: Root = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file of settings.")
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out bad images and count them.")
-    ] = False,
+    network_from: NetworkFrom = None,
+    skip_bad: SkipBad = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write for TensorBoard.")
     ] = False,
@@ -61,22 +69,23 @@ def train(
         bool,
         typer.Option("--show-config", help="Print every setting as TOML, and stop."),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the model's card as JSON.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
-    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Trains a network and its codebooks, and writes them as a model folder.
+    """Trains a network and its coder, and writes them as a model folder.
 
     A run that was interrupted goes on where it stood when the same command is given
     again.
     """
     from gradsnap.training import run_training, to_toml
 
-    flags = {"data.source": None, "data.root": root, "quantizer.bits": bits}
-    flags["data.skip_bad"] = True if skip_bad else None
+    flags = {
+        "data.root": root,
+        "data.skip_bad": True if skip_bad else None,
+        "method.name": method,
+        "coder.kind": coder,
+        "coder.bits": bits,
+    }
     made, named = _config(config, flags, [source, *(settings or ())])
     if show_config:
         sys.stdout.write(to_toml(made))
@@ -84,7 +93,9 @@ def train(
     logging.getLogger("gradsnap").setLevel("WARNING" if quiet else "INFO")
     folder = _checked_out(out, named)
     try:
-        model = run_training(made, folder, tensorboard=tensorboard)
+        model = run_training(
+            made, folder, tensorboard=tensorboard, network_from=network_from
+        )
     except KeyboardInterrupt:
         typer.echo("interrupted: the same command goes on from here", err=True)
         raise typer.Exit(130) from None
@@ -139,7 +150,9 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     facts = {
         "MAP of floats": figures.get("float_map", "not measured"),
         "MAP of codes": figures.get("code_map", "not measured"),
-        "relative quantization error": figures.get("relative_error", "not measured"),
+        "relative quantization error": figures.get("relative_error", "none"),
+        "method": f"{card['method']}: {card['loss']} loss, {card['layer']}",
+        "coder": card["coder"],
         "bytes a vector": card["bits"] / 8,
         "queries": card["card"]["queries"],
         "database": card["card"]["database"],

@@ -45,7 +45,7 @@ class ProjectiveJitter:
         noise = 2 * torch.rand(len(images), 3, 3, generator=generator) - 1
         scales = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [0.5, 0.5, 0.0]])
         matrices = torch.eye(3) + self.strength * scales * noise  # (n, 3, 3)
-        return warped(images, matrices.to(images))
+        return warp(images, matrices.to(images))
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def as_floating(images: Tensor) -> Tensor:
     return images if images.is_floating_point() else images.float()
 
 
-def warped(images: Tensor, matrices: Tensor) -> Tensor:
+def warp(images: Tensor, matrices: Tensor) -> Tensor:
     """Images (n, c, h, w) whose point (x, y) has the value at H (x, y, 1).
 
     Args:

@@ -48,7 +48,7 @@ def open_cifar10(
         FileFormatError: a batch is truncated, or its pickle holds more than arrays.
     """
     base = find_root("cifar10", root, FOLDERS, MARK)
-    batches = [_batch(base, name) for name in BATCHES]
+    batches = [_read_batch(base, name) for name in BATCHES]
     sizes = [len(labels) for _, labels in batches]
     if len(set(sizes)) > 1:
         raise FileFormatError(f"the batches in {base} differ in size: {sizes} images")
@@ -65,16 +65,16 @@ def open_cifar10(
     )
 
 
-def _batch(base: Path, name: str) -> Batch:
+def _read_batch(base: Path, name: str) -> Batch:
     binary, pickled = base / f"{name}.bin", base / name
     if binary.is_file():
-        return _binary(binary)
+        return _read_binary(binary)
     if pickled.is_file():
-        return _pickled(pickled)
+        return _read_pickle(pickled)
     raise InputError(f"cifar10: there is no {name} in {base}; unpack it again")
 
 
-def _binary(path: Path) -> Batch:
+def _read_binary(path: Path) -> Batch:
     content = np.fromfile(path, dtype=np.uint8)
     if not len(content) or len(content) % (1 + PIXELS):
         raise FileFormatError(
@@ -85,7 +85,7 @@ def _binary(path: Path) -> Batch:
     return records[:, 1:], records[:, 0].astype(np.int64)
 
 
-def _pickled(path: Path) -> Batch:
+def _read_pickle(path: Path) -> Batch:
     content = read_arrays(path)
     pixels, labels = content.get("data"), content.get("labels")
     if (

@@ -68,13 +68,13 @@ def _validation(base: Path, classes: tuple[str, ...]) -> Listing:
         raise InputError(f"{base} has a folder train, but none called val")
     folders = class_folders(base / "val")
     if folders and not set(folders) - set(classes):
-        return _renumbered(scan(base, "val"), classes)
+        return _renumber(scan(base, "val"), classes)
     files = sort_files(files_in(base, "val"))
     labels = _flat_labels(base, files.images, classes)
     return Listing(files.images, labels, classes, unreadable=tuple(files.unreadable))
 
 
-def _renumbered(listing: Listing, classes: tuple[str, ...]) -> Listing:
+def _renumber(listing: Listing, classes: tuple[str, ...]) -> Listing:
     """The listing with its classes numbered as in ``classes``."""
     numbers = torch.tensor([classes.index(name) for name in listing.classes]).long()
     labels = None if listing.labels is None else numbers[listing.labels]

@@ -52,7 +52,7 @@ class MappedVectors:
         order = "F" if self.column_order else "C"
         return np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)  # type: ignore[call-overload, no-any-return]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __len__(self) -> int:
@@ -64,7 +64,7 @@ class MappedVectors:
         if rows.dtype.names:
             self._check_lengths(rows["dim"], indices)
             rows = rows["vector"]
-        return checked_vectors(rows, indices, self.path)
+        return as_vectors(rows, indices, self.path)
 
     def _check_lengths(self, lengths: NDArray[np.int32], indices: Tensor) -> None:
         wrong = lengths != self.dim
@@ -76,7 +76,7 @@ class MappedVectors:
             )
 
 
-def checked_vectors(rows: NDArray[Any], indices: Tensor, source: str) -> Tensor:
+def as_vectors(rows: NDArray[Any], indices: Tensor, source: str) -> Tensor:
     """Rows (b, dim) of any number type as float32; refuses NaN and infinity."""
     with np.errstate(over="ignore"):  # too large for float32: infinite, refused below
         vectors = torch.from_numpy(np.array(rows, dtype=np.float32))
@@ -89,7 +89,7 @@ def checked_vectors(rows: NDArray[Any], indices: Tensor, source: str) -> Tensor:
     return vectors
 
 
-def mapped_npy(path: Path) -> MappedVectors:
+def map_npy(path: Path) -> MappedVectors:
     """The vectors of a ``.npy`` file, (n, dim) of any number type."""
     try:
         array = np.lib.format.open_memmap(os.fspath(path), mode="r")
@@ -107,17 +107,17 @@ def mapped_npy(path: Path) -> MappedVectors:
     )
 
 
-def mapped_fvecs(path: Path) -> MappedVectors:
+def map_fvecs(path: Path) -> MappedVectors:
     """The vectors of a ``.fvecs`` file: a length, then as many float32, again."""
-    return _mapped_records(path, "<f4")
+    return _map_records(path, "<f4")
 
 
-def mapped_bvecs(path: Path) -> MappedVectors:
+def map_bvecs(path: Path) -> MappedVectors:
     """The vectors of a ``.bvecs`` file: a length, then as many bytes, again."""
-    return _mapped_records(path, "u1")
+    return _map_records(path, "u1")
 
 
-def _mapped_records(path: Path, number: str) -> MappedVectors:
+def _map_records(path: Path, number: str) -> MappedVectors:
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(4)
@@ -145,7 +145,7 @@ def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], source: str) -> N
         )
 
 
-def mapped_npz(path: Path) -> MappedVectors:
+def map_npz(path: Path) -> MappedVectors:
     """The vectors of an archive that ``numpy.savez`` wrote, under ``vectors``.
 
     Raises:

@@ -61,7 +61,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
         FileFormatError: another kind of file, or not as long as its header says.
     """
     try:
-        with _opened(Path(path)) as file:
+        with _open(Path(path)) as file:
             shape = _shape(file, path)
             content = file.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -74,7 +74,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     return np.frombuffer(bytearray(content), dtype=np.uint8).reshape(shape)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     with path.open("rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
     # gzip's own file is a BinaryIO in all but its declared type.

@@ -43,11 +43,11 @@ def open_nuswide(
     """
     options = options or ImageOptions()
     if root is not None and (Path(root) / IMAGE_LIST).is_file():
-        base, listing = Path(root), _published(Path(root), num_labels)
+        base, listing = Path(root), _read_concepts(Path(root), num_labels)
     else:
         mark = f"*_{num_labels}_*train.txt"
         base = find_root("nuswide", root, ("nuswide", "NUS-WIDE"), mark)
-        listing = _listed(_train_list(base, mark))
+        listing = _read_lists(_train_list(base, mark))
     images = image_root(base, listing.names, IMAGE_FOLDERS)
     check_present(images, listing.names, options)
     return image_dataset("nuswide", images, listing, options)
@@ -64,7 +64,7 @@ def _train_list(base: Path, mark: str) -> Path:
     return lists[0]
 
 
-def _listed(train: Path) -> Listing:
+def _read_lists(train: Path) -> Listing:
     """The images of the training list and of the lists beside it, each once."""
     names: dict[str, bool] = {}
     rows: list[NDArray[np.bool_]] = []
@@ -83,7 +83,7 @@ def _listed(train: Path) -> Listing:
     return Listing(list(names), multi_hot, classes, torch.tensor(list(names.values())))
 
 
-def _published(base: Path, num_labels: int) -> Listing:
+def _read_concepts(base: Path, num_labels: int) -> Listing:
     lines = (base / IMAGE_LIST).read_text(encoding="utf-8").split()
     names = np.array([line.replace("\\", "/") for line in lines])
     concepts = sorted(base.glob(CONCEPTS))
@@ -92,7 +92,7 @@ def _published(base: Path, num_labels: int) -> Listing:
             f"num_labels must be 1 to {len(concepts)}, the files {CONCEPTS} in {base}; "
             f"got {num_labels}"
         )
-    columns = np.stack([_concept(path, len(names)) for path in concepts], axis=1)
+    columns = np.stack([_read_concept(path, len(names)) for path in concepts], axis=1)
     order = np.argsort(-columns.sum(axis=0), kind="stable")[:num_labels]
     kept = columns[:, order].any(axis=1)  # (n,)
     classes = tuple(concepts[place].stem.removeprefix("Labels_") for place in order)
@@ -100,7 +100,7 @@ def _published(base: Path, num_labels: int) -> Listing:
     return Listing(names[kept].tolist(), labels, classes)
 
 
-def _concept(path: Path, count: int) -> NDArray[np.bool_]:
+def _read_concept(path: Path, count: int) -> NDArray[np.bool_]:
     words = np.array(path.read_text(encoding="utf-8").split())
     if len(words) != count or not np.isin(words, ["0", "1"]).all():
         raise FileFormatError(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.data.mapped import check_matrix, checked_vectors
+from gradsnap.data.mapped import as_vectors, check_matrix
 from gradsnap.errors import FileFormatError, InputError
 
 VECTOR_COLUMNS = ("vectors", "vector", "embeddings", "embedding")
@@ -34,7 +34,7 @@ class ParquetVectors:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        metadata = _opened(self.path).metadata
+        metadata = _open(self.path).metadata
         groups = [
             metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)
         ]
@@ -44,11 +44,11 @@ class ParquetVectors:
         if self.column is None:
             raise InputError(
                 f"{self.path} has no column called {', '.join(VECTOR_COLUMNS)}; it has "
-                f"{', '.join(_opened(self.path).schema_arrow.names)}"
+                f"{', '.join(_open(self.path).schema_arrow.names)}"
             )
         self.dim = self._group(0).shape[1] if len(self) else 0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_kept": None}
 
     def __len__(self) -> int:
@@ -63,12 +63,12 @@ class ParquetVectors:
         for group in sorted(set(groups)):
             here = np.array(groups) == group
             rows[here] = self._group(group)[indices.numpy()[here] - self._starts[group]]
-        return checked_vectors(rows, indices, self.path)
+        return as_vectors(rows, indices, self.path)
 
     def _group(self, number: int) -> NDArray[Any]:
         """The vectors of a row group, (rows, dim)."""
         if self._kept is None or self._kept[0] != number:
-            table = _opened(self.path).read_row_group(number, columns=[self.column])
+            table = _open(self.path).read_row_group(number, columns=[self.column])
             matrix = _as_matrix(table.column(0).combine_chunks(), self.path)
             check_matrix(matrix.shape, matrix.dtype, f"{self.path}, {self.column}")
             self._kept = (number, matrix)
@@ -86,7 +86,7 @@ def parquet_labels(path: Path) -> NDArray[Any] | None:
     column = _one_of(LABEL_COLUMNS, os.fspath(path))
     if column is None:
         return None
-    values = _opened(os.fspath(path)).read(columns=[column]).column(0).combine_chunks()
+    values = _open(os.fspath(path)).read(columns=[column]).column(0).combine_chunks()
     if values.null_count:
         raise InputError(f"{path}: {values.null_count} rows of {column} are empty")
     if _is_list(values):
@@ -94,7 +94,7 @@ def parquet_labels(path: Path) -> NDArray[Any] | None:
     return np.array(values.to_pylist())
 
 
-def _opened(path: str) -> Any:
+def _open(path: str) -> Any:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -109,7 +109,7 @@ def _opened(path: str) -> Any:
 
 
 def _one_of(names: tuple[str, ...], path: str) -> str | None:
-    columns = _opened(path).schema_arrow.names
+    columns = _open(path).schema_arrow.names
     return next((name for name in names if name in columns), None)
 
 

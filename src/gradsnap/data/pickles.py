@@ -17,10 +17,10 @@ def _latin1(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-_REBUILD: Any = np.empty(0).__reduce__()[0]
-_FROM_BUFFER: Any = np.empty(0).__reduce_ex__(5)[0]
+_REBUILD: object = np.empty(0).__reduce__()[0]
+_FROM_BUFFER: object = np.empty(0).__reduce_ex__(5)[0]
 
-ADMITTED: dict[tuple[str, str], Any] = {
+ADMITTED: dict[tuple[str, str], object] = {
     ("numpy.core.multiarray", "_reconstruct"): _REBUILD,
     ("numpy._core.multiarray", "_reconstruct"): _REBUILD,
     ("numpy.core.numeric", "_frombuffer"): _FROM_BUFFER,
@@ -39,7 +39,7 @@ class _ArrayUnpickler(pickle.Unpickler):
         return ADMITTED[module, name]
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, object]:
     """A pickled dict of arrays and plain values, with its keys as strings.
 
     Raises:
@@ -60,5 +60,5 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {_text(key): value for key, value in content.items()}
 
 
-def _text(key: Any) -> str:
+def _text(key: object) -> str:
     return key.decode("latin1") if isinstance(key, bytes) else str(key)

@@ -14,20 +14,20 @@ from torch import Tensor
 from gradsnap.data.dataset import Dataset, Items, check_range
 from gradsnap.data.images import ImageOptions
 from gradsnap.data.mapped import (
-    mapped_bvecs,
-    mapped_fvecs,
-    mapped_npy,
-    mapped_npz,
+    map_bvecs,
+    map_fvecs,
+    map_npy,
+    map_npz,
     npz_labels,
 )
 from gradsnap.data.parquet import ParquetVectors, parquet_labels
 from gradsnap.errors import FileFormatError, InputError
 
 READERS: dict[str, Callable[[Path], Items]] = {
-    ".npy": mapped_npy,
-    ".npz": mapped_npz,
-    ".fvecs": mapped_fvecs,
-    ".bvecs": mapped_bvecs,
+    ".npy": map_npy,
+    ".npz": map_npz,
+    ".fvecs": map_fvecs,
+    ".bvecs": map_bvecs,
     ".parquet": ParquetVectors,
 }
 """What reads the vectors of a file, by its suffix."""

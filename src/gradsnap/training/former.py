@@ -5,11 +5,14 @@ Folders of earlier models still open, and commands people remember still work.
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from gradsnap.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    from gradsnap.training.config import TrainingConfig
 
 Table = dict[str, Any]
 
@@ -48,7 +51,7 @@ def renamed_settings(tables: Table) -> Table:
 
 
 def former_model_tables(tables: Table) -> Table:
-    """A former model folder's tables, without what the model never used.
+    """A model folder's tables, without what a former model recorded and never used.
 
     Strength and neighbors were recorded for every layer, whether it had them or not.
     """
@@ -65,6 +68,13 @@ def former_model_tables(tables: Table) -> Table:
     return renamed_settings(tables)
 
 
+def read_config(folder: Path) -> "TrainingConfig":
+    """The configuration in a model folder, of this or of an earlier gradsnap."""
+    from gradsnap.training.settings import make_config, read_toml
+
+    return make_config(former_model_tables(read_toml(folder / "config.toml")))
+
+
 def former_words(config: Path, tensors: dict[str, Tensor]) -> dict[str, str]:
     """What an earlier model folder's ``config.toml`` says of network and coder.
 
@@ -73,10 +83,9 @@ def former_words(config: Path, tensors: dict[str, Tensor]) -> dict[str, str]:
         tensors: of the folder's weights.
     """
     from gradsnap.training.learner import new_coder
-    from gradsnap.training.settings import make_config, read_toml
 
     try:
-        made = make_config(former_model_tables(read_toml(config)))
+        made = read_config(config.parent)
         dim = len(tensors["network.feat.weight"])
     except (AttributeError, KeyError) as error:
         raise FileFormatError(f"{config} does not fit its weights: {error}") from error

@@ -4,10 +4,10 @@ from gradsnap.data.protocols.per_class import (
     FractionProtocol,
     IlsvrcProtocol,
     PaperProtocol,
+    UnseenClasses,
 )
 from gradsnap.data.protocols.per_label import NuswideProtocol
 from gradsnap.data.protocols.protocol import Protocol, Split
-from gradsnap.data.protocols.unseen import UnseenClasses
 
 PROTOCOLS: dict[str, type[Protocol]] = {
     "paper": PaperProtocol,

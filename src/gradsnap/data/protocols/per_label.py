@@ -11,7 +11,7 @@ from gradsnap.data.protocols.protocol import (
     Pool,
     Protocol,
     check_positive,
-    joined,
+    join,
 )
 from gradsnap.errors import InputError
 
@@ -47,9 +47,9 @@ class NuswideProtocol(Protocol):
             )
         free = np.zeros(len(pool.labels), dtype=bool)
         free[pool.labelled()] = True
-        queries = _drawn(pool, free, self.queries_per_label, "queries")
+        queries = _draw(pool, free, self.queries_per_label, "queries")
         free[queries] = False
-        train = _drawn(pool, free, self.training_per_label, "training items")
+        train = _draw(pool, free, self.training_per_label, "training items")
         if not self.training_in_database:
             free[train] = False
         database = np.flatnonzero(free)
@@ -58,9 +58,7 @@ class NuswideProtocol(Protocol):
         return train, queries, database
 
 
-def _drawn(
-    pool: Pool, free: NDArray[np.bool_], per_label: int, purpose: str
-) -> Indices:
+def _draw(pool: Pool, free: NDArray[np.bool_], per_label: int, purpose: str) -> Indices:
     """The first ``per_label`` free items of each label that has any."""
     left = free.copy()
     counts = pool.labels[free].sum(axis=0)  # (L,)
@@ -74,4 +72,4 @@ def _drawn(
             )
         parts.append(pool.shuffled(members)[:per_label])
         left[parts[-1]] = False
-    return joined(parts)
+    return join(parts)

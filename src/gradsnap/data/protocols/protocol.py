@@ -120,7 +120,7 @@ class Pool:
         return {0: self.shuffled(items)} if self.multi_label else self.by_class(items)
 
 
-def joined(parts: Iterable[Indices]) -> Indices:
+def join(parts: Iterable[Indices]) -> Indices:
     """All parts as one ascending list."""
     return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
@@ -134,7 +134,7 @@ def as_split(
 ) -> Split:
     """Index lists in any order as a Split."""
     parts = (train, queries, database, validation, validation_database)
-    return Split(*(torch.from_numpy(joined([part])) for part in parts))
+    return Split(*(torch.from_numpy(join([part])) for part in parts))
 
 
 def _check_dividable(labels: Tensor) -> None:
@@ -191,18 +191,18 @@ class Protocol(abc.ABC):
         if self.validation == 0:
             nothing = np.empty(0, dtype=np.int64)
             return as_split(train, queries, database, nothing, nothing)
-        train, validation, searched = self._validated(train, pool)
+        train, validation, searched = self._cut_validation(train, pool)
         return as_split(train, queries, database, validation, searched)
 
     @abc.abstractmethod
     def _parts(self, pool: Pool) -> Parts:
         """Training items, queries and database."""
 
-    def _validated(self, train: Indices, pool: Pool) -> Parts:
+    def _cut_validation(self, train: Indices, pool: Pool) -> Parts:
         """What is left of ``train``, the validation queries, and what they search."""
         groups = pool.strata(train)
         check_sizes(groups, 2, "a validation part and a training part")
-        validation, rest = shared_out(groups, self.validation)
+        validation, rest = divide(groups, self.validation)
         return rest, validation, rest
 
 
@@ -240,11 +240,11 @@ def single_label_groups(pool: Pool) -> dict[int, Indices]:
     return pool.by_class(pool.labelled())
 
 
-def shared_out(groups: dict[int, Indices], fraction: float) -> tuple[Indices, Indices]:
+def divide(groups: dict[int, Indices], fraction: float) -> tuple[Indices, Indices]:
     """A share of each group, and the rest of all."""
     cuts = {label: share(fraction, len(group)) for label, group in groups.items()}
-    taken = joined(group[: cuts[label]] for label, group in groups.items())
-    return taken, joined(group[cuts[label] :] for label, group in groups.items())
+    taken = join(group[: cuts[label]] for label, group in groups.items())
+    return taken, join(group[cuts[label] :] for label, group in groups.items())
 
 
 def share(fraction: float, count: int) -> int:
