@@ -6,9 +6,10 @@ from torch import nn
 
 import gradsnap as gs
 from gradsnap.data import open_digits
-from gradsnap.inference.embedding import evaluating
+from gradsnap.inference import engines
+from gradsnap.inference.embedding import EmbeddingStream, evaluating
 from gradsnap.inference.engines import OpenVinoNetwork
-from gradsnap.inference.trunk import FastTrunk, Trunk
+from gradsnap.inference.trunk import Trunk
 
 
 def network() -> gs.networks.Network:
@@ -64,10 +65,68 @@ def test_openvino_gives_the_same() -> None:
 def test_openvino_computes_trunks() -> None:
     pytest.importorskip("openvino")
     digits, net = open_digits(), network().eval()
-    images, _ = digits.batch(torch.arange(12))
-    with torch.no_grad():
-        expected, found = Trunk(net)(images), FastTrunk(net)(images)
+    trunk, indices = Trunk(net), torch.arange(12)
+    expected = gs.embed(trunk, digits, indices, engine="torch")
+    found = gs.embed(trunk, digits, indices, engine="openvino", batch_size=5)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def fast_engines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes every network that OpenVINO compiles."""
+    made: list[int] = []
+    compile_ = engines._compile
+
+    def noted(module, example, threads):
+        made.append(len(example))
+        return compile_(module, example, threads)
+
+    monkeypatch.setattr(engines, "_compile", noted)
+    return made
+
+
+def test_enough_images_take_the_fast_engine_by_themselves(monkeypatch) -> None:
+    pytest.importorskip("openvino")
+    made, digits, net = fast_engines(monkeypatch), open_digits(), network()
+    gs.embed(net, digits, torch.arange(40))
+    assert made == []  # so few pixels are not worth compiling for
+    monkeypatch.setattr(engines, "WORTH_PIXELS", 40 * 64)
+    found = gs.embed(net, digits, torch.arange(40), batch_size=16)
+    assert len(made) == 1
+    expected = gs.embed(net, digits, torch.arange(40), engine="torch")
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_fast_engine_that_errs_is_not_used(monkeypatch, caplog) -> None:
+    pytest.importorskip("openvino")
+    monkeypatch.setattr(engines, "WORTH_PIXELS", 1)
+    forward = OpenVinoNetwork.forward
+    monkeypatch.setattr(OpenVinoNetwork, "forward", lambda s, x: forward(s, x) * 1.1)
+    digits, net, some = open_digits(), network(), torch.arange(9)
+    expected = gs.embed(net, digits, some, engine="torch")
+    found = gs.embed(net, digits, some, batch_size=4)
+    torch.testing.assert_close(found, expected)
+    assert "differ from torch's" in caplog.text
+    with pytest.raises(gs.InputError, match="choose the engine torch"):
+        gs.embed(net, digits, some, engine="openvino")
+
+
+def test_a_sample_is_not_embedded_again() -> None:
+    digits, seen = open_digits(), []
+
+    class Noting(nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append(len(images))
+            return images.flatten(1).float()
+
+    stream = EmbeddingStream(digits, Noting())
+    indices, rows = stream.sample(500)
+    assert len(indices) == len(rows) == sum(seen) < 500
+    parts = [part for _, part in stream.blocks("embedding")]
+    assert sum(seen) == len(digits)
+    torch.testing.assert_close(
+        torch.cat(parts),
+        digits.items.batch(torch.arange(len(digits))).flatten(1).float(),
+    )
 
 
 def test_openvino_says_what_it_cannot_read() -> None:

@@ -6,7 +6,7 @@ from torch import nn
 
 import gradsnap as gs
 from gradsnap.coders.quantizers import QUANTIZERS
-from gradsnap.layers import LAYERS
+from gradsnap.layers import LAYERS, build_layer
 from tests.test_snapping import DIM, backward, fitted, rows
 
 
@@ -14,11 +14,11 @@ def test_output_regularization_is_the_penalty_in_the_loss() -> None:
     quantizer, y = fitted(), rows(20, 1)
     rule = gs.OutputRegularization(0.3)
     layer = gs.GradientSnapping(quantizer, neighbors=1, rule=rule)
-    penalty = gs.QuantizationPenalty(quantizer, 0.3)
+    penalty = gs.QuantizationPenalty(0.3)
     loss_in_layer = y.clone().requires_grad_()
     layer(loss_in_layer).square().mean().backward()
     loss_with_term = y.clone().requires_grad_()
-    (loss_with_term.square().mean() + penalty(loss_with_term)).backward()
+    (loss_with_term.square().mean() + penalty(loss_with_term, quantizer)).backward()
     torch.testing.assert_close(loss_in_layer.grad, loss_with_term.grad)
 
 
@@ -28,7 +28,8 @@ def test_penalty_equals_its_formula() -> None:
         0.5 * float(((row - word) ** 2).sum()) / 20
         for row, word in zip(y, quantizer(y), strict=True)
     )
-    assert float(gs.QuantizationPenalty(quantizer, 0.5)(y)) == pytest.approx(expected)
+    penalty = gs.QuantizationPenalty(0.5)
+    assert float(penalty(y, quantizer)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kind", QUANTIZERS)
@@ -66,7 +67,7 @@ def test_every_layer_trains_a_network_a_step(name: str) -> None:
     quantizer = fitted().float()
     network = nn.Linear(DIM, DIM)
     before = network.weight.detach().clone()
-    layer = LAYERS[name](quantizer)
+    layer = build_layer(name, quantizer)
     labels = torch.arange(32) % 3
     embeddings = network(rows(32, 3).float())
     out = layer(embeddings)

@@ -4,11 +4,13 @@ import itertools
 
 import pytest
 import torch
-from gradsnap.training.schedules import RateSchedule, SnappingSchedule
+from gradsnap.training.schedules import RateSchedule
 
 from gradsnap.errors import InputError
-from gradsnap.training.batches import Balanced, DrawnTriplets, Part, Shuffled, share
-from gradsnap.training.config import OptimizerSettings, SnappingSettings
+from gradsnap.training.batches import Balanced, DrawnTriplets, Part, Shuffled
+from gradsnap.training.config import LayerSettings, OptimizerSettings
+from gradsnap.training.loop import LayerSchedule, RateSchedule
+from gradsnap.training.processes import share
 from gradsnap.triplets import SAMPLERS
 
 INDICES = torch.arange(100, 160)
@@ -77,7 +79,7 @@ def test_refusals() -> None:
         Shuffled(INDICES, 61, seed=0)
     with pytest.raises(InputError, match=r"batch of 16 with 5 items .* 2 to 6"):
         Balanced(INDICES, LABELS, 16, 5, seed=0)
-    with pytest.raises(InputError, match=r"triplet_options.*capactiy"):
+    with pytest.raises(InputError, match=r"has no option capactiy"):
         next(iter(DrawnTriplets(INDICES, LABELS, 9, 0, "importance", {"capactiy": 3})))
 
 
@@ -95,13 +97,29 @@ def test_step_schedule() -> None:
     assert found == pytest.approx([1, 1, 0.1, 0.01])
 
 
-def test_snapping_is_constant_without_a_ramp() -> None:
-    schedule = SnappingSchedule(SnappingSettings(strength=0.3, warmup=0.1), 100)
+class Layer(torch.nn.Module):
+    strength = 0.3
+    neighbors = 100
+
+
+def test_a_layer_is_left_alone_without_a_ramp() -> None:
+    schedule = LayerSchedule(LayerSettings(options={"strength": 0.3}, warmup=0.1), 100)
     assert schedule.fit_step == 10
-    assert [schedule.strength(step) for step in (0, 10, 99)] == pytest.approx([0.3] * 3)
+    layer = Layer()
+    schedule.set(layer, 50)
+    assert vars(layer) == vars(Layer())
 
 
-def test_neighbors_ramp() -> None:
-    settings = SnappingSettings(neighbors=100, first_neighbors=10, warmup=0.0, ramp=0.5)
-    schedule = SnappingSchedule(settings, 100)
-    assert [schedule.neighbors(step) for step in (0, 25, 50, 90)] == [10, 55, 100, 100]
+def test_options_ramp_and_stay_whole_where_they_are() -> None:
+    settings = LayerSettings(
+        options={"neighbors": 100, "strength": 0.3},
+        first={"neighbors": 10, "strength": 0.7},
+        warmup=0.0,
+        ramp=0.5,
+    )
+    schedule, layer = LayerSchedule(settings, 100), Layer()
+    seen = []
+    for step in (0, 25, 50, 90):
+        schedule.set(layer, step)
+        seen.append((layer.neighbors, round(layer.strength, 3)))
+    assert seen == [(10, 0.7), (55, 0.5), (100, 0.3), (100, 0.3)]

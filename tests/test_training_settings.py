@@ -1,6 +1,5 @@
 """Configurations: TOML, overrides, refusals, and back to TOML."""
 
-import dataclasses
 import tomllib
 from pathlib import Path
 
@@ -8,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradsnap.coders.quantizers.quantizer import size_of_codebooks
 from gradsnap.errors import InputError
 from gradsnap.training import TrainingConfig, make_config, read_toml, to_toml
-from gradsnap.training.learner import codebook_size, new_quantizer
+from gradsnap.training.defaults import with_parts
+from gradsnap.training.learner import new_coder, new_method
 from gradsnap.training.settings import changed, differing
 
 
@@ -22,7 +23,7 @@ def test_overrides_come_after_tables_and_in_order() -> None:
     overrides = ["run.steps=500", "run.steps=600", "coder.kind=opq"]
     config = make_config({"run": {"steps": 400, "seed": 3}}, overrides)
     assert (config.run.steps, config.run.seed) == (600, 3)
-    assert config.quantizer.kind == "opq"
+    assert config.coder.kind == "opq"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_values_of_overrides(override, section, key, value) -> None:
     ("override", "words"),
     [
         ("run.step=5", ["'step'", "did you mean 'steps'", "batch_size"]),
-        ("runs.steps=5", ["'runs'", "did you mean 'run'", "quantizer"]),
+        ("runs.steps=5", ["'runs'", "did you mean 'run'", "coder"]),
         ("coder.kind=pqq", ["'pqq'", "pq, opq, rvq"]),
         ("data.augment=flip,rotate", ["'rotate'", "projective, flip, crop"]),
         ("run.steps=0", ["run.steps", "at least 1", "got 0"]),
@@ -66,9 +67,10 @@ def test_refusals_name_the_value_and_the_choices(override: str, words) -> None:
 
 
 def test_every_field_is_documented() -> None:
-    for section in dataclasses.fields(TrainingConfig):
-        for field in dataclasses.fields(getattr(TrainingConfig(), section.name)):
-            assert len(field.metadata["about"]) > 5, field.name
+    for name in TrainingConfig.model_fields:
+        section = type(getattr(TrainingConfig(), name))
+        for key, field in section.model_fields.items():
+            assert len(field.description or "") > 5, f"{name}.{key}"
 
 
 def test_toml_round_trip() -> None:
@@ -107,16 +109,72 @@ def test_differing_names_keys() -> None:
 
 @pytest.mark.parametrize("bits", range(1, 129))
 def test_every_number_of_bits_divides_or_is_refused(bits: int) -> None:
-    config = make_config({"quantizer": {"bits": bits}})
-    assert bits % (codebook_size(bits).bit_length() - 1) == 0
-    if bits // (codebook_size(bits).bit_length() - 1) <= 64:
-        assert new_quantizer(config.quantizer, 128, 0).bits == bits
+    config = make_config({"coder": {"bits": bits}})
+    each = size_of_codebooks(bits).bit_length() - 1
+    assert bits % each == 0
+    if bits // each <= 64:
+        assert new_coder(config.coder, 128, 0).bits == bits
 
 
 def test_bits_that_do_not_divide_are_refused() -> None:
-    config = make_config({"quantizer": {"bits": 20, "codebook_size": 256}})
-    with pytest.raises(InputError, match=r"bits 20 .* multiple of 8"):
-        new_quantizer(config.quantizer, 64, 0)
-    config = make_config({"quantizer": {"options": {"beams": 3}}})
+    config = make_config({"coder": {"bits": 20, "codebook_size": 256}})
+    with pytest.raises(InputError, match=r"20 bits .* multiple of 8"):
+        new_coder(config.coder, 64, 0)
+    config = make_config({"coder": {"options": {"beams": 3}}})
     with pytest.raises(InputError, match="no option beams"):
-        new_quantizer(config.quantizer, 64, 0)
+        new_coder(config.coder, 64, 0)
+    config = make_config({"coder": {"kind": "itq", "codebook_size": 4}})
+    with pytest.raises(InputError, match="codebook_size 4 is for quantizers"):
+        new_coder(config.coder, 64, 0)
+
+
+def test_a_method_chooses_parts_and_the_user_has_the_last_word() -> None:
+    config = make_config({"method": {"name": "dhn"}})
+    assert (config.loss.name, config.regularizer.name) == ("logistic", "dhn")
+    assert (config.layer.name, config.coder.kind) == ("plain", "sign")
+    other = make_config({}, ["method.name=dhn", "loss.name=cosine", "coder.kind=itq"])
+    assert (other.loss.name, other.coder.kind) == ("cosine", "itq")
+    with pytest.raises(InputError, match=r"'dhm'; choose from snapping, plain, dhn"):
+        make_config({"method": {"name": "dhm"}})
+
+
+def test_former_names_still_work() -> None:
+    words = ["quantizer.codebook_size=4", "quantizer.decay=0.9", "snapping.layer=plain"]
+    config = make_config({}, words)
+    assert config.coder.codebook_size == 4
+    assert config.coder.options == {"decay": 0.9}
+    assert config.layer.name == "plain"
+    config = make_config({}, ["snapping.strength=0.1", "snapping.warmup=0.5"])
+    assert config.layer.options == {"strength": 0.1}
+    assert config.layer.warmup == 0.5
+    with pytest.raises(InputError, match=r"section is now called layer"):
+        make_config({}, ["snapping.force=1"])
+
+
+def test_the_configuration_records_what_is_used() -> None:
+    config = with_parts(make_config())
+    assert config.layer.name == "snapping"
+    assert config.layer.options == {"strength": 0.3, "neighbors": 150}
+    assert config.loss.options == {"margin": 1.0}
+    hashes = with_parts(make_config({"coder": {"kind": "itq"}}))
+    assert (hashes.layer.name, hashes.layer.options) == ("plain", {})
+    assert with_parts(make_config({"method": {"name": "dhn"}})).network.dim == 32
+
+
+@pytest.mark.parametrize("layer", ["plain", "straight-through"])
+def test_options_a_layer_does_not_have_are_refused(layer: str) -> None:
+    config = make_config({}, [f"layer.name={layer}", "layer.options.strength=0.1"])
+    with pytest.raises(InputError, match=f"layer '{layer}' has no option strength"):
+        new_method(config, 32, 10)
+
+
+def test_a_hasher_has_no_codewords_to_snap_to() -> None:
+    config = make_config({}, ["layer.name=snapping", "coder.kind=lsh"])
+    with pytest.raises(InputError, match="needs a quantizer"):
+        new_method(config, 32, 10)
+
+
+def test_values_of_options_are_checked() -> None:
+    config = make_config({}, ['loss.options={margin="x"}'])
+    with pytest.raises(InputError, match=r"margin .* must be float, got 'x'"):
+        new_method(config, 32, 10)
