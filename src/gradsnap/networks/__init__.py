@@ -14,6 +14,7 @@ from gradsnap.networks.embedder import Embedder
 from gradsnap.networks.freezing import freeze, parameter_groups
 from gradsnap.networks.gist import Gist
 from gradsnap.networks.head import Head
+from gradsnap.networks.mlp import MLP
 from gradsnap.networks.preprocessing import Preprocess
 from gradsnap.networks.small import SmallConvNet
 
@@ -21,6 +22,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "alexnet": alexnet,
     "efficientnet-lite0": efficientnet_lite0,
     "small": SmallConvNet,
+    "mlp": MLP,
     "head": Head,
 }
 """Every network by its short name; being in here is being tested."""
@@ -82,6 +84,7 @@ def _check_options(
 
 
 __all__ = [
+    "MLP",
     "NETWORKS",
     "AlexNet",
     "EfficientNetLite0",
