@@ -50,7 +50,5 @@ class Parsed(HTMLParser):
     @property
     def sources(self) -> list[str]:
         """Everything the page refers to."""
-        found = [
-            given.get(key) for _, given in self.elements for key in ("src", "href")
-        ]
-        return [one for one in found if one is not None]
+        pairs = [pair for _, given in self.elements for pair in given.items()]
+        return [value or "" for key, value in pairs if key in ("src", "href")]

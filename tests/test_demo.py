@@ -194,3 +194,5 @@ def test_the_verb(found, monkeypatch, tmp_path, option) -> None:
     else:
         assert f"{found.sides['snapping'].row.code_map.mean:.3f}" in result.output
         assert "ms a query" in result.output
+        assert "…" not in result.output
+        assert max(map(len, result.output.splitlines())) <= 80

@@ -279,8 +279,15 @@ def test_only_differences_beyond_the_seeds_are_stated() -> None:
 
 
 def test_curves_are_means_over_runs_where_all_logged() -> None:
-    first = [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 3.0}, {"step": 3}]
-    second = [{"step": 2, "loss": 5.0}, {"step": 4, "loss": 1.0}]
+    first: list[dict[str, float]] = [
+        {"step": 1, "loss": 1.0},
+        {"step": 2, "loss": 3.0},
+        {"step": 3},
+    ]
+    second: list[dict[str, float]] = [
+        {"step": 2, "loss": 5.0},
+        {"step": 4, "loss": 1.0},
+    ]
     assert mean_curve([first, second], "loss") == [(2, 4.0)]
     assert mean_curve([first, second], "absent") == []
     assert added_up([first, second], "absent") == []

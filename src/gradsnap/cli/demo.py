@@ -53,13 +53,16 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
 
     title = f"digits, {record['bits']}-bit codes, mean over {record['seeds']} seeds"
     table = Table(title=title, title_justify="left")
-    rows = [side.row for side in found.sides.values()]
-    for number, column in enumerate(cells(rows[0])):
-        justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(column, justify=justify, no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*(_shown(cell) for cell in cells(row).values()))
-    floats = rows[0]
+    lines = [cells(side.row) for side in found.sides.values()]
+    for column in lines[0]:
+        shown = [_shown(line[column]) for line in lines]
+        # Headings wrap at words: left to itself, rich cuts them in 80 columns.
+        width = max(map(len, [*column.split(), *shown]))
+        justify: Literal["left", "right"] = "left" if column == "network" else "right"
+        table.add_column(column, justify=justify, width=width)
+    for line in lines:
+        table.add_row(*map(_shown, line.values()))
+    floats = found.sides["plain"].row
     console = Console()
     console.print(table)
     console.print(

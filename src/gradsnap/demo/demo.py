@@ -173,8 +173,9 @@ class Findings:
 def findings(settings: DemoSettings) -> Findings:
     """Trains both sides and measures them."""
     started = time.monotonic()
+    first = "snapping", settings.rates[0]
     with _one_thread():
-        config, dataset, split = opened(settings.config("plain", settings.rates[0], 0))
+        config, dataset, split = opened(settings.config(*first, seed=0))
         sides = {
             layer: _side(layer, rates, dataset, split, settings.lengths)
             for layer, rates in train_sides(settings).items()
@@ -265,16 +266,14 @@ def _labelled(model: "Model", dataset: Dataset, indices: Tensor) -> Labelled:
 
 def _row(name: str, rate: float, runs: list[Measured]) -> Row:
     """Figures over seeds; times are the first seed's."""
-    figures = [run.scores.figures() for run in runs]
-    first = runs[0]
+    scores, first = [run.scores for run in runs], runs[0]
     index, queries, rows = first.index(), first.queries.rows, first.database.rows
     return Row(
         name,
         rate,
-        *(
-            Range.of(one[key] for one in figures)
-            for key in ("float_map", "code_map", "relative_error")
-        ),
+        float_map=Range.of(one.floats.map for one in scores),
+        code_map=Range.of(one.codes.map for one in scores),
+        relative_error=Range.of(one.relative_error for one in scores),
         bytes_a_vector=first.coder.bits / 8,
         float_bytes_a_vector=rows.shape[1] * rows.element_size(),
         milliseconds_a_query=milliseconds_a_query(

@@ -101,7 +101,7 @@ def verdict(plain: Row, snapped: Row, seeds: int) -> list[str]:
     def on_map(before: float, after: float) -> str:
         return f"codes rank {'better' if after > before else 'worse'}"
 
-    sides = Contrast(*SIDES.values(), seeds)
+    sides = Contrast(SIDES["plain"], SIDES["snapping"], seeds)
     errors = plain.relative_error, snapped.relative_error
     maps = plain.code_map, snapped.code_map
     lost = plain.float_map.mean - plain.code_map.mean
@@ -236,8 +236,8 @@ def _conformity(found: Findings) -> Markup:
 
 
 def _curves(found: Findings) -> Markup:
-    """Logged figures against the steps, mean over seeds, for both sides."""
-    figures, lines = [], []
+    figures: list[Markup] = []
+    lines: list[Series] = []
     for key, name in CURVES.items():
         lines = []
         for layer, side in found.sides.items():
