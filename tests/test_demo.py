@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -11,45 +10,17 @@ import torch
 from typer.testing import CliRunner
 
 from gradsnap.cli.app import app
-from gradsnap.demo import DemoSettings, run_demo
+from gradsnap.demo import DemoSettings, record, run_demo
 from gradsnap.demo import demo as demo_module
-from gradsnap.demo.figures import Range, Row
-from gradsnap.demo.findings import Findings
-from gradsnap.demo.page import SECTIONS
-from gradsnap.demo.scatter import flatten
-from gradsnap.demo.verdict import on_lengths, verdict
+from gradsnap.demo.demo import Findings, Row
+from gradsnap.demo.report import SECTIONS, verdict
 from gradsnap.errors import GradsnapError, InputError
+from gradsnap.reports.findings import Contrast, Range
+from gradsnap.reports.scatter import flatten
+from tests.parsed_html import Parsed
 
 SHORT = DemoSettings(seeds=2, steps=16, rates=(0.02, 0.05), lengths=(8, 16))
-VOID = {"meta", "img", "br", "path", "rect", "circle"}
 RUNNER = CliRunner()
-
-
-class Checked(HTMLParser):
-    """Refuses tags that are not closed in order; collects what the page refers to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.images: list[dict[str, str | None]] = []
-        self.resources: list[str] = []
-
-    def handle_starttag(self, tag, attrs) -> None:
-        given = dict(attrs)
-        self.resources += [given[name] for name in ("src", "href") if name in given]
-        if "id" in given:
-            self.ids.append(given["id"])
-        if tag == "img":
-            self.images.append(given)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs) -> None:
-        pass
-
-    def handle_endtag(self, tag) -> None:
-        assert self.open.pop() == tag
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +47,7 @@ def row(error: float, code_map: float, spread: float = 0.001) -> Row:
 
 
 def test_the_page_is_well_formed_and_whole(html: str, folder: Path) -> None:
-    checked = Checked()
-    checked.feed(html)
-    checked.close()
-    assert checked.open == []
-    assert checked.ids == list(SECTIONS)
+    assert Parsed(html).ids == list(SECTIONS)
     assert [path.name for path in folder.iterdir()] == ["index.html"]
 
 
@@ -88,24 +55,21 @@ def test_the_page_needs_no_network_and_no_script(html: str) -> None:
     assert not re.search(r"https?://", html)
     assert "<script" not in html
     assert "url(" not in html
-    checked = Checked()
-    checked.feed(html)
-    assert all(name.startswith("data:image/png") for name in checked.resources)
+    assert all(name.startswith("data:image/png") for name in Parsed(html).sources)
 
 
 def test_every_picture_has_words(html: str) -> None:
-    checked = Checked()
-    checked.feed(html)
-    assert len(checked.images) == 10 * (1 + 3 * SHORT.top)
-    assert all(image["alt"] for image in checked.images)
+    images = Parsed(html).images
+    assert len(images) == 10 * (1 + 3 * SHORT.top)
+    assert all(image["alt"] for image in images)
     for drawing in re.findall(r"<svg[^>]*>", html):
         assert "aria-label" in drawing or "aria-hidden" in drawing
 
 
 def test_the_table_says_what_json_says(found: Findings, html: str) -> None:
-    record = json.loads(json.dumps(found.record()))
+    told = json.loads(json.dumps(record(found)))
     table = html.split("<table")[1].split("</table>")[0]
-    for line, row in zip(table.split("<tr>")[2:], record["rows"], strict=True):
+    for line, row in zip(table.split("<tr>")[2:], told["rows"], strict=True):
         shown = re.findall(r"<span>([\d.]+)", line)
         means = [row[k]["mean"] for k in ("float_map", "code_map", "relative_error")]
         assert shown[:3] == [f"{mean:.3f}" for mean in means]
@@ -114,8 +78,9 @@ def test_the_table_says_what_json_says(found: Findings, html: str) -> None:
             f"{row['milliseconds_a_query']:.3f}",
             f"{row['learning_rate']:g}",
         ]
-    assert [row["bytes_a_vector"] for row in record["rows"]] == [2, 2]
-    assert all(sentence in html for sentence in record["verdict"])
+    assert [row["bytes_a_vector"] for row in told["rows"]] == [2, 2]
+    assert all(sentence in html for sentence in told["verdict"])
+    assert told["verdict_against_bits"] in html
 
 
 def test_the_protocol_is_told(html: str) -> None:
@@ -125,8 +90,8 @@ def test_the_protocol_is_told(html: str) -> None:
 
 
 def test_codes_at_the_trained_length_score_alike(found: Findings) -> None:
-    for runs in found.measured.values():
-        for run in runs:
+    for side in found.sides.values():
+        for run in side.runs:
             assert run.scores.codes.map == run.code_maps[16]
 
 
@@ -163,12 +128,13 @@ def test_codes_that_rank_as_well_as_floats_are_told() -> None:
 
 def test_what_is_said_of_lengths() -> None:
     low, high, wide = Range(0.5, 0.4, 0.6), Range(0.8, 0.7, 0.9), Range(0.6, 0.1, 0.9)
-    said = on_lengths({8: low, 16: high, 24: low}, {8: high, 16: low, 24: wide}, 3)
+    sides = Contrast("without snapping", "with snapping", seeds=3)
+    said = sides.on_bits({8: low, 16: high, 24: low}, {8: high, 16: low, 24: wide})
     assert "At 8 bits every seed with snapping ranks better" in said
     assert "At 16 bits every seed without snapping ranks better" in said
     assert "At the other lengths the seeds overlap" in said
-    assert "At every length the seeds overlap" in on_lengths({8: low}, {8: wide}, 3)
-    assert "One seed" in on_lengths({8: low}, {8: high}, 1)
+    assert "At every length the seeds overlap" in sides.on_bits({8: low}, {8: wide})
+    assert "One seed" in sides._replace(seeds=1).on_bits({8: low}, {8: high})
 
 
 def test_no_seeds() -> None:
@@ -222,9 +188,11 @@ def test_the_verb(found, monkeypatch, tmp_path, option) -> None:
     if option == "--quiet":
         assert result.output == ""
     elif option == "--json":
-        record = json.loads(result.output)
-        assert record["rows"] == json.loads(json.dumps(found.record()["rows"]))
-        assert record["report"] == str(tmp_path / "index.html")
+        told = json.loads(result.output)
+        assert told["rows"] == json.loads(json.dumps(record(found)["rows"]))
+        assert told["report"] == str(tmp_path / "index.html")
     else:
-        assert f"{found.rows['snapping'].code_map.mean:.3f}" in result.output
+        assert f"{found.sides['snapping'].row.code_map.mean:.3f}" in result.output
         assert "ms a query" in result.output
+        assert "…" not in result.output
+        assert max(map(len, result.output.splitlines())) <= 80

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from gradsnap.demo.idea import EMBEDDING, GRADIENT, drawing, idea
+from gradsnap.reports.idea import EMBEDDING, GRADIENT, drawing, idea
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "idea.svg"
 
@@ -30,5 +30,5 @@ def test_the_picture_is_small_and_well_formed() -> None:
 @pytest.mark.skipif(not PICTURE.is_file(), reason="installed without the documentation")
 def test_the_docs_have_this_picture() -> None:
     assert PICTURE.read_text(encoding="utf-8") == drawing(idea()), (
-        "draw it anew: python -m gradsnap.demo.idea docs/pictures/idea.svg"
+        "draw it anew: python -m gradsnap.reports.idea docs/pictures/idea.svg"
     )

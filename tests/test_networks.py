@@ -35,6 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "alexnet": {"head": (24, 16), "side": 64},
     "efficientnet-lite0": {"weights": None, "side": 32},
     "small": {"channels": 3, "side": 16, "width": 4},
+    "mlp": {"channels": 3, "side": 6, "hidden": (12, 10)},
     "head": {"input_dim": 20, "hidden": (12, 10)},
     "tests.test_networks:backbone": {"side": 16, "width": 6},
 }
@@ -442,6 +443,14 @@ def test_too_small_images_are_refused(build: Callable[..., Network], least) -> N
     channels = 1 if isinstance(network, SmallConvNet) else 3
     with pytest.raises(gs.InputError, match=rf"at least {least} .*got \(1, \d, 9, 7\)"):
         network(torch.zeros(1, channels, 9, 7))
+
+
+def test_an_mlp_takes_images_of_its_own_size() -> None:
+    network = build_network("mlp", dim=4, side=6)
+    with pytest.raises(gs.InputError, match=r"36 pixels .*got \(2, 3, 6, 6\)"):
+        network(torch.zeros(2, 3, 6, 6))
+    with pytest.raises(gs.InputError, match="MLP takes a side of at least 1, got 0"):
+        build_network("mlp", side=0)
 
 
 # --- AlexNet ------------------------------------------------------------------------

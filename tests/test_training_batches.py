@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from gradsnap.training.schedules import RateSchedule
 
 from gradsnap.errors import InputError
 from gradsnap.training.batches import Balanced, DrawnTriplets, Part, Shuffled

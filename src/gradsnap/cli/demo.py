@@ -8,8 +8,8 @@ import typer
 from gradsnap.cli.options import AsJson, Quiet
 
 if TYPE_CHECKING:
-    from gradsnap.demo.figures import Range, Row
-    from gradsnap.demo.findings import Findings
+    from gradsnap.demo.demo import Findings
+    from gradsnap.reports.findings import Range
 
 EXAMPLES = """
 Examples:
@@ -35,28 +35,34 @@ def demo(
     learning rate that suits it best on a validation part.
     """
     from gradsnap.cli.output import say
-    from gradsnap.demo import DemoSettings, run_demo
+    from gradsnap.demo import DemoSettings, record, run_demo
 
     found = run_demo(out, DemoSettings(seeds=seeds))
-    record = found.record() | {"report": str(out / "index.html")}
+    told = record(found) | {"report": str(out / "index.html")}
     if as_json:
-        say("", record, as_json=True, quiet=quiet)
+        say("", told, as_json=True, quiet=quiet)
     elif not quiet:
-        _show(found, record)
+        _show(found, told)
 
 
 def _show(found: "Findings", record: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from gradsnap.demo import cells
+
     title = f"digits, {record['bits']}-bit codes, mean over {record['seeds']} seeds"
     table = Table(title=title, title_justify="left")
-    for number, column in enumerate(COLUMNS):
-        justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(column, justify=justify, no_wrap=number == 0)
-    for row in found.rows.values():
-        table.add_row(*_cells(row))
-    floats = next(iter(found.rows.values()))
+    lines = [cells(side.row) for side in found.sides.values()]
+    for column in lines[0]:
+        shown = [_shown(line[column]) for line in lines]
+        # Headings wrap at words: left to itself, rich cuts them in 80 columns.
+        width = max(map(len, [*column.split(), *shown]))
+        justify: Literal["left", "right"] = "left" if column == "network" else "right"
+        table.add_column(column, justify=justify, width=width)
+    for line in lines:
+        table.add_row(*map(_shown, line.values()))
+    floats = found.sides["plain"].row
     console = Console()
     console.print(table)
     console.print(
@@ -71,25 +77,5 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
     )
 
 
-COLUMNS = (
-    "network",
-    "float MAP",
-    "code MAP",
-    "quantization error",
-    "bytes a vector",
-    "ms a query",
-)
-
-
-def _cells(row: "Row") -> list[str]:
-    def mean(value: "Range") -> str:
-        return f"{value.mean:.3f}"
-
-    return [
-        row.name,
-        mean(row.float_map),
-        mean(row.code_map),
-        mean(row.relative_error),
-        f"{row.bytes_a_vector:g}",
-        f"{row.milliseconds_a_query:.3f}",
-    ]
+def _shown(cell: "str | Range") -> str:
+    return cell if isinstance(cell, str) else f"{cell.mean:.3f}"

@@ -14,6 +14,7 @@ from gradsnap.networks.embedder import (
 )
 from gradsnap.networks.gist import Gist
 from gradsnap.networks.head import Head
+from gradsnap.networks.mlp import MLP
 from gradsnap.networks.network import Network, freeze, parameter_groups, seeded
 from gradsnap.networks.preprocessing import Preprocess
 from gradsnap.networks.small import SmallConvNet
@@ -23,6 +24,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "alexnet": alexnet,
     "efficientnet-lite0": efficientnet_lite0,
     "small": SmallConvNet,
+    "mlp": MLP,
     "head": Head,
 }
 """Every network by its short name; being in here is being tested."""
@@ -83,6 +85,7 @@ def _build(name: str, seed: int, options: Mapping[str, object]) -> Network:
 
 
 __all__ = [
+    "MLP",
     "NETWORKS",
     "AlexNet",
     "EfficientNetLite0",

@@ -1,13 +1,14 @@
 """Embeddings with their reconstructions, flattened to two dimensions."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gradsnap.demo.figures import Measured
-from gradsnap.demo.svg import WIDTH, Point, picture, text
+from gradsnap.reports.markup import Markup, markup, tag
+from gradsnap.reports.svg import WIDTH, Look, Point, picture, text
 
 SIDE = WIDTH
 ROOM = 14
@@ -38,58 +39,57 @@ def flatten(embeddings: Tensor, reconstructions: Tensor) -> Flat:
     return Flat(centred @ plane, (reconstructions - mean).double() @ plane, share)
 
 
-def scatter(measured: Measured, name: str) -> tuple[str, float]:
-    """The picture of the database's first items, and the share of variance it keeps."""
-    rows, quantizer = measured.database.rows, measured.quantizer
-    flat = flatten(rows, quantizer.decode(quantizer.encode(rows)))
+def scatter(title: str, flat: Flat, classes: Sequence[str]) -> Markup:
+    """Dots for embeddings, crosses for reconstructions, lines between the two.
+
+    Args:
+        title: for those who do not see it.
+        flat: n rows.
+        classes: the names of the n rows' classes; each has its colour, and its name at
+            its middle, so that colour is not needed.
+    """
     both = torch.cat([flat.embeddings, flat.reconstructions])
     least, most = both.min(dim=0).values, both.max(dim=0).values
     scale = (SIDE - 2 * ROOM) / (most - least).clamp_min(1e-9).max()
     margin = (SIDE - (most - least) * scale) / 2
     points = (flat.embeddings - least) * scale + margin
     ends = (flat.reconstructions - least) * scale + margin
-    labels = measured.database.labels
-    step = max(1, len(rows) // SHOWN)
-    body = _drawn(points[::step], ends[::step], labels[::step])
-    body += _names(points, labels)
-    return picture(_title(name, measured, flat.share), body, height=SIDE), flat.share
+    names = sorted(set(classes))
+    number = {name: place for place, name in enumerate(names)}
+    labels = torch.tensor([number[name] for name in classes])
+    step = max(1, len(points) // SHOWN)
+    marks = _marks(points[::step], ends[::step], labels[::step])
+    return picture(title, marks, _names(points, labels, names), height=SIDE)
 
 
-def _drawn(points: Tensor, ends: Tensor, labels: Tensor) -> str:
+def _marks(points: Tensor, ends: Tensor, labels: Tensor) -> Markup:
     """Lines to the reconstructions, dots, and the reconstructions themselves."""
-    layers = {"link": "", "dot": ""}
+    links, dots = [], []
     for label in labels.unique().tolist():
-        own = labels == label
-        pairs = zip(points[own].tolist(), ends[own].tolist(), strict=True)
-        dots, links = "", ""
-        for (x, y), (to_x, to_y) in pairs:
-            dots += f"M{x:.1f} {y:.1f}h0"
-            links += f"M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}"
-        layers["link"] += f'<path class="link class{label}" d="{links}"/>'
-        layers["dot"] += f'<path class="dot class{label}" d="{dots}"/>'
+        own, css = labels == label, Look(label).css
+        from_to = torch.cat([points[own], ends[own]], dim=1).tolist()  # (n, 4)
+        line = "".join(f"M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}" for x, y, u, v in from_to)
+        dot = "".join(f"M{x:.1f} {y:.1f}h0" for x, y, _, _ in from_to)
+        links.append(tag("path", class_=f"link {css}", d=line))
+        dots.append(tag("path", class_=f"dot {css}", d=dot))
     crosses = "".join(
         f"M{x - 2.5:.1f} {y:.1f}h5m-2.5 -2.5v5"
         for x, y in ends.round(decimals=1).unique(dim=0).tolist()
     )
-    return f'{layers["link"]}{layers["dot"]}<path class="cross" d="{crosses}"/>'
+    return markup(*links, *dots, tag("path", class_="cross", d=crosses))
 
 
-def _names(points: Tensor, labels: Tensor) -> str:
-    """Each class's digit at its middle, so that colour is not needed."""
+def _names(points: Tensor, labels: Tensor, names: Sequence[str]) -> Markup:
+    """Each class's name at its middle, or a little below where another stands."""
     places: list[Point] = []
-    body = ""
-    for label in labels.unique().tolist():
+    for label in range(len(names)):
         x, y = points[labels == label].median(dim=0).values.tolist()
         while any(math.dist((x, y), other) < APART for other in places):
             y += 2
         places.append((x, y))
-        body += text((x, y + 6), str(label), "digit")
-    return body
-
-
-def _title(name: str, measured: Measured, share: float) -> str:
-    return (
-        f"Embeddings {name} as dots, their reconstructions as crosses, in the two "
-        f"widest directions, which hold {share:.0%} of the variance. Quantization "
-        f"error {measured.scores.relative_error:.3f}."
+    return markup(
+        *(
+            text((x, y + 6), name, "class")
+            for (x, y), name in zip(places, names, strict=True)
+        )
     )

@@ -1,6 +1,6 @@
 """The picture of the idea: one embedding, its gradient, and the codeword it turns to.
 
-    python -m gradsnap.demo.idea docs/pictures/idea.svg
+    python -m gradsnap.reports.idea docs/pictures/idea.svg
 
 Nothing in it is drawn by hand: the codewords are a quantizer's, and the snapped step is
 the layer's own.
@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.quantizers import ProductQuantizer
-from gradsnap.demo.svg import Point
 from gradsnap.files import write_text
 from gradsnap.layers.snapping import GradientSnapping
+from gradsnap.reports.svg import Point
 
 ACROSS = (-2.3, -1.75, -1.2, -0.62, -0.05, 0.66, 1.22, 1.8)
 UP = (-1.7, -1.08, -0.62, 0.0, 0.52, 1.04, 1.6, 2.1)
@@ -82,7 +82,8 @@ def drawing(found: Idea) -> str:
         f'<path class="word near" d="{_crosses(found.candidates, 4)}"/>'
         f'<path class="pull" d="M{yx:.1f} {yy:.1f}L{cx:.1f} {cy:.1f}"/>'
         f'<circle class="ring" cx="{cx:.1f}" cy="{cy:.1f}" r="10"/>'
-        f"{_arrow(y, asked, 'loss')}{_arrow(y, step, 'snap')}"
+        f"{_arrow(_place(y), _place(asked), 'loss')}"
+        f"{_arrow(_place(y), _place(step), 'snap')}"
         f'<circle class="dot" cx="{yx:.1f}" cy="{yy:.1f}" r="6"/>'
     )
     return (
@@ -127,14 +128,10 @@ def _symbol(look: str, x: float, y: float) -> str:
         return f'<circle class="ring" cx="{x}" cy="{y}" r="9"/>'
     if look == "near":
         return f'<path class="word near" d="{_cross((x, y), 4)}"/>'
-    return _drawn_arrow((x - 16, y), (x + 16, y), look)
+    return _arrow((x - 16, y), (x + 16, y), look)
 
 
 def _arrow(start: Point, end: Point, look: str) -> str:
-    return _drawn_arrow(_place(start), _place(end), look)
-
-
-def _drawn_arrow(start: Point, end: Point, look: str) -> str:
     """A line with a head, in places of the picture; both are filled alike."""
     angle = math.atan2(end[1] - start[1], end[0] - start[0])
     neck = (end[0] - 9 * math.cos(angle), end[1] - 9 * math.sin(angle))
