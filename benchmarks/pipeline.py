@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 
 import torch
+from gradsnap.training.feed import Feed
 
 from benchmarks.report import Bar, Row, noted, skipped
 from benchmarks.vectors import Setting
 from gradsnap.training import make_config
 from gradsnap.training.defaults import opened
-from gradsnap.training.feed import Feed
 from gradsnap.training.learner import new_learner, new_network
 from gradsnap.training.processes import Processes
 
