@@ -68,7 +68,7 @@ def _onnx(path: Path, out: Path, source: str | None, network_from: str | None) -
     if isinstance(model.network, nn.Identity):
         write_onnx(model.coder, out)
         return
-    ready = model.network.preprocess
+    ready = getattr(model.network, "preprocess", nn.Identity())
     shape: tuple[int, ...] = (getattr(model.network, "input_dim", 0),)
     if isinstance(ready, Preprocess):
         shape = (len(ready.mean), ready.side, ready.side)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradsnap.coders import Coder
+from gradsnap.coders import Coder, Quantizer
 from gradsnap.data import Dataset, Split
 from gradsnap.errors import InputError
 from gradsnap.evaluation import EmbeddingDistances, nearest_items
@@ -99,7 +99,7 @@ class Measured:
     records: Records
     queries: Labelled
     database: Labelled
-    coder: Coder
+    coder: Quantizer
     scores: Scores
     code_maps: dict[int, float]
     """MAP of codes by their bits, codebooks fitted anew to the same embeddings."""
@@ -242,6 +242,8 @@ def _measure(
     queries = _labelled(model, dataset, split.queries)
     database = _labelled(model, dataset, split.database)
     coder = model.coder  # fitted to the database when training was over
+    if not isinstance(coder, Quantizer):
+        raise InputError(f"the demo draws reconstructions; {coder} has none")
     rules = rules_of(config.data.protocol)
     scores = score(coder, queries, database, rules)
     maps = {bits: scores.codes.map for bits in lengths}

@@ -22,11 +22,15 @@ Number = Annotated[int, Field(ge=0, lt=2**63)]
 AtLeastZero = Annotated[float, Field(ge=0)]
 
 
-def one_of(choices: Iterable[str]) -> AfterValidator:
-    """Refuses a word, or one of several, that is not among the choices."""
-    known = tuple(choices)
+def one_of(choices: Iterable[str] | Callable[[], Iterable[str]]) -> AfterValidator:
+    """Refuses a word, or one of several, that is not among the choices.
+
+    Asked for anew at each check, so that a part that a program of yours registers is a
+    choice too.
+    """
 
     def check(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        known = tuple(choices() if callable(choices) else choices)
         for word in (value,) if isinstance(value, str) else value:
             if word not in known:
                 raise ValueError(f"cannot be {word!r}; choose from {', '.join(known)}")
@@ -128,7 +132,7 @@ class MethodSettings(Section):
 class LossSettings(Section):
     """What the embeddings should achieve."""
 
-    name: Annotated[str, one_of(every_loss())] = setting("the loss", "triplet")
+    name: Annotated[str, one_of(every_loss)] = setting("the loss", "triplet")
     options: Options = own_options("the loss's own, such as margin")
     triplets: Annotated[str, one_of(TRIPLETS)] = setting(
         "how the triplet loss's triplets are chosen", "batch-all"
@@ -139,7 +143,7 @@ class LossSettings(Section):
 class RegularizerSettings(Section):
     """What is added to the loss."""
 
-    name: Annotated[str, one_of(every_regularizer())] = setting(
+    name: Annotated[str, one_of(every_regularizer)] = setting(
         "the regularizer, a term of embeddings and coder", "none"
     )
     options: Options = own_options("the regularizer's own, such as strength")
