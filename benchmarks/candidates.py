@@ -37,7 +37,7 @@ def _measured(setting: Setting, vectors: Vectors) -> Iterator[Row]:
     size = f"{BATCH} rows, 4 x {setting.words}, T = {NEIGHBORS}, {vectors.dim}-d"
     if not has_kernel():
         del calls["compiled kernel"]
-        yield skipped(f"{size}, compiled kernel", "the extra `fast` is not installed")
+        yield skipped(f"{size}, compiled kernel", "numba is not installed")
     best = best_interleaved(calls, setting.repeats(REPEATS))
     theirs = best.pop("theirs")
     for name, ours in best.items():

@@ -25,7 +25,7 @@ CACHE = Path.home() / ".cache" / "gradsnap" / "runs"
 LAYERS = ("plain", "snapping")
 TRIAL = -1
 """In place of a seed: seed 0, scored on the validation part alone."""
-TRIAL_SETTINGS = ("run.score_queries=false", "quantizer.refit=none")
+TRIAL_SETTINGS = ("run.score_queries=false", "coder.refit=none")
 
 Tables = dict[str, dict[str, Any]]
 
@@ -152,8 +152,8 @@ def _figures(
     config = make_config(
         _placed(task.settings, _data(setting)),
         [
-            f"snapping.layer={layer}",
-            f"quantizer.bits={bits}",
+            f"layer.name={layer}",
+            f"coder.bits={bits}",
             f"optimizer.rate={rate}",
             f"run.seed={max(seed, 0)}",
             f"data.split_seed={max(seed, 0)}",

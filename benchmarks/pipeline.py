@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 
 import torch
-from gradsnap.training.feed import Feed
 
 from benchmarks.report import Bar, Row, noted, skipped
 from benchmarks.vectors import Setting
 from gradsnap.training import make_config
-from gradsnap.training.defaults import opened
+from gradsnap.training.batches import Feed
+from gradsnap.training.defaults import settled
 from gradsnap.training.learner import new_learner, new_network
 from gradsnap.training.processes import Processes
 
@@ -40,7 +40,7 @@ def run(setting: Setting) -> Iterator[Row]:
             "run": {"batch_size": 16 if setting.quick else 128},
         }
     )
-    config, dataset, split = opened(config)
+    config, dataset, split = settled(config)
     network = new_network(config.network, 0)
     device = torch.device("cpu")
     learner = new_learner(config, len(dataset.classes), network, device)
@@ -50,7 +50,8 @@ def run(setting: Setting) -> Iterator[Row]:
     for step, batch in enumerate(feed.batches(0, setting.repeats(STEPS) + 2)):
         ready = time.perf_counter()
         learner.optimizer.zero_grad()
-        learner.criterion(network(batch.inputs), batch).backward()
+        embeddings = network(batch.inputs)
+        learner.method.similarity_loss(embeddings, batch.labels, None).backward()
         learner.optimizer.step()
         done = time.perf_counter()
         if step >= 2:

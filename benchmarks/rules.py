@@ -10,6 +10,7 @@ row whose triplets are all settled has no gradient and counts as not accepted. A
 the edge of the grid is marked: a better one may lie beyond.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ import gradsnap as gs
 from benchmarks.report import Record, say
 from benchmarks.vectors import Setting
 from examples import digits
-from gradsnap.layers.rivals import LAYERS
+from gradsnap.layers import LAYERS, build_layer
 from gradsnap.layers.snapping import Snapped
 
 RATES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -104,6 +105,11 @@ def regularization(strength: float) -> Build:
     return lambda quantizer: gs.GradientSnapping(quantizer, 1, rule)
 
 
+def every_layer() -> dict[str, Build]:
+    """The layers of the library with their defaults."""
+    return {name: functools.partial(build_layer, name) for name in LAYERS}
+
+
 def other_strengths() -> dict[str, Build]:
     """Two of the layers with strengths other than their defaults."""
     defaults = gs.SnappingRule().strength, gs.OutputRegularization().strength
@@ -117,7 +123,7 @@ def other_strengths() -> dict[str, Build]:
 
 def run(setting: Setting) -> Iterator[RuleRow]:
     """Every layer over the same seeds."""
-    for name, build in (LAYERS | other_strengths()).items():
+    for name, build in (every_layer() | other_strengths()).items():
         say(f"rules: {name} …")
         trainer = Trainer(build, 60 if setting.quick else digits.STEPS)
         rate = best_rate(trainer, RATES[: setting.repeats(len(RATES))])

@@ -44,7 +44,7 @@ def main() -> None:
         for figure, value in model.card["figures"].items():
             print(f"{figure}: {value:.3f}")
         vectors = torch.from_numpy(np.load(source)["vectors"])
-        index = gs.ExhaustiveIndex(model.quantizer).add(model.embed(vectors))
+        index = gs.ExhaustiveIndex(model.coder).add(model.embed(vectors))
         ids, _ = index.search(model.embed(vectors[:3]), k=5)
         print(f"nearest of the first three: {ids.tolist()}")
 
