@@ -15,13 +15,14 @@ from gradsnap.coders.hashers import (
     KernelHasher,
     PrincipalHasher,
     SpectralHasher,
-    unpacked_bits,
 )
 from gradsnap.coders.hashers.anchored import kernel_width, likeness
-from gradsnap.coders.hashers.ksh import Residue, _objective
-from gradsnap.coders.hashers.linear import principal_directions, rotated_to_signs
+from gradsnap.coders.hashers.ksh import Residue, _objective, leading_direction
+from gradsnap.coders.hashers.linear import rotate_to_signs
 from gradsnap.coders.hashers.sdh import cyclic_descent
-from gradsnap.coders.hashers.similarity import Similarity, many_hot
+from gradsnap.coders.packing import unpacked_bits
+from gradsnap.coders.rotations import principal_directions
+from gradsnap.coders.similarity import Similarity, many_hot
 from gradsnap.errors import InputError
 from tests.conftest import clustered, gaussian
 
@@ -36,7 +37,7 @@ def test_itq_loss_never_rises_and_rotations_stay_orthogonal() -> None:
     rotation, losses = torch.eye(6), []
     for _ in range(20):
         losses.append(quantization_loss(projected @ rotation))
-        rotation = rotated_to_signs(projected, rotation)
+        rotation = rotate_to_signs(projected, rotation)
         torch.testing.assert_close(
             rotation.T @ rotation, torch.eye(6), atol=1e-5, rtol=0
         )
@@ -146,7 +147,7 @@ def test_each_bit_is_the_best_given_the_others() -> None:
 def test_discrete_hashes_are_those_of_a_classifier() -> None:
     x = clustered(120, clusters=4)
     labels = (x @ gaussian(8, 3, seed=7)).argmax(dim=1)
-    hasher = DiscreteHasher(8, 8, anchors=200, ridge=1e-4).fit(x, labels)
+    hasher = DiscreteHasher(8, 8, num_anchors=200, ridge=1e-4).fit(x, labels)
     signs = unpacked_bits(hasher.encode(x), 8).float() * 2 - 1
     targets = many_hot(labels)
     fit = torch.linalg.lstsq(signs, targets).solution
@@ -171,27 +172,27 @@ def test_gradient_of_the_smooth_objective() -> None:
 
 
 def test_kernel_hasher_starts_at_the_leading_direction_and_climbs() -> None:
-    hasher = KernelHasher(8, 4, anchors=12)
+    hasher = KernelHasher(8, 4, num_anchors=12)
     white = gaussian(60, 12)
     residue = Residue(Similarity.of(torch.arange(60) % 3), 4, white.new_empty(60, 0))
-    start = hasher._leading(white, residue)
     table = white.T @ residue.times(white)
+    start = leading_direction(table)
     largest = float(torch.linalg.eigvalsh(table)[-1])
     assert float(start @ table @ start) == pytest.approx(largest, rel=1e-3)
     before, _ = _objective(white, residue, 5 * start)
-    after, _ = _objective(white, residue, hasher._climbed(white, residue, 5 * start))
+    after, _ = _objective(white, residue, hasher._climb(white, residue, 5 * start))
     assert after > before
 
 
 def test_fewer_rows_than_anchors() -> None:
     x, labels = clustered(20), torch.arange(20) % 2
     for kind in (KernelHasher, DiscreteHasher):
-        assert kind(8, 4, anchors=50).fit(x, labels).encode(x).shape == (20, 1)
-    sampled = KernelHasher(8, 4, anchors=5, rows=12, iterations=2).fit(x, labels)
+        assert kind(8, 4, num_anchors=50).fit(x, labels).encode(x).shape == (20, 1)
+    sampled = KernelHasher(8, 4, num_anchors=5, rows=12, iterations=2).fit(x, labels)
     assert (sampled.anchors[:, None] == x).all(dim=2).any(dim=1).all()
-    whole = KernelHasher(8, 4, anchors=5, iterations=2).fit(x, labels)
+    whole = KernelHasher(8, 4, num_anchors=5, iterations=2).fit(x, labels)
     assert not torch.equal(sampled.mean, whole.mean)
     with pytest.raises(InputError, match="rows must be at least 2"):
         KernelHasher(8, 4, rows=1)
-    with pytest.raises(InputError, match="anchors must be at least 1"):
-        KernelHasher(8, 4, anchors=0)
+    with pytest.raises(InputError, match="num_anchors must be at least 1"):
+        KernelHasher(8, 4, num_anchors=0)
