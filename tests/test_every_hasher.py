@@ -144,7 +144,7 @@ def test_packing_refusals() -> None:
         unpacked_bits(torch.ones(2, 1), 3)
     with pytest.raises(InputError, match="2 bytes a hash, the database 1"):
         HashDistances(byte.repeat(1, 2), byte)
-    with pytest.raises(InputError, match="at most 8 weights .* got 9"):
+    with pytest.raises(InputError, match=r"at most 8 weights .* got 9"):
         bit_tables(byte, torch.ones(9))
 
 

@@ -5,16 +5,19 @@ from torch import Tensor
 
 
 def principal_directions(centred: Tensor, count: int) -> Tensor:
-    """The ``count`` directions of most variance of centred rows (n, dim), (dim, count).
-
-    Signs are fixed, so that two machines agree: the largest entry is positive.
-    """
+    """The ``count`` directions of most variance of centred rows (n, dim), (dim, count)."""
     values = centred.double()
     _, vectors = torch.linalg.eigh(values.T @ values)  # ascending
-    chosen = vectors.flip(1)[:, :count]
-    largest = chosen.gather(0, chosen.abs().argmax(dim=0, keepdim=True))
-    directions: Tensor = (chosen * largest.sign()).to(centred.dtype)
-    return directions
+    return orient(vectors.flip(1)[:, :count]).to(centred.dtype)
+
+
+def orient(directions: Tensor) -> Tensor:
+    """Directions (dim, c), or one (dim,), turned so that the largest entry is positive.
+
+    An eigenvector has no sign of its own: two machines may find opposite ones.
+    """
+    place = directions.abs().argmax(dim=0, keepdim=True)
+    return directions * directions.gather(0, place).sign()
 
 
 def procrustes(moments: Tensor) -> Tensor:

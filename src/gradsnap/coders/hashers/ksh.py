@@ -13,6 +13,7 @@ from gradsnap.coders.hashers.anchored import (
     gram_factor,
 )
 from gradsnap.coders.hashers.hasher import signs_of
+from gradsnap.coders.rotations import orient
 from gradsnap.coders.similarity import Similarity
 from gradsnap.errors import InputError
 from gradsnap.progress import track
@@ -130,8 +131,9 @@ def leading_direction(form: Tensor) -> Tensor:
     """The unit vector b (m,) with the largest ⟨b, A b⟩, for symmetric A (m, m)."""
     if len(form) <= SMALL_FORM:
         small: Tensor = torch.linalg.eigh(form.double()).eigenvectors[:, -1]
-        return small.to(form)
-    return torch.from_numpy(_lanczos(form.double().cpu().numpy())).to(form)
+        return orient(small).to(form)
+    large = torch.from_numpy(_lanczos(form.double().cpu().numpy()))
+    return orient(large).to(form)
 
 
 def _lanczos(form: NDArray[np.float64]) -> NDArray[np.float64]:
