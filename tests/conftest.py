@@ -1,4 +1,4 @@
-"""Small seeded rows, and one fitted quantizer of every kind, made once."""
+"""Small seeded rows, and one fitted coder of every kind, made once."""
 
 import copy
 import functools
@@ -8,12 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
+from gradsnap.coders.coder import constructor_arguments
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 
 DIM = 8
 NUM_CODEBOOKS = 3
 CODEBOOK_SIZE = 16
 ROWS = 300
+
+CODER_DIM = CODER_BITS = 12
+"""Of coders of every kind: signs need as many bits, and no multiple of eight pads."""
+
+QUICK = {"iterations": 4, "num_anchors": 40, "trees": 4, "projected_dim": 8}
+"""Options that make a fit short, for those that have them."""
 
 
 def gaussian(rows: int, dim: int = DIM, seed: int = 0) -> Tensor:
@@ -27,6 +35,42 @@ def clustered(rows: int, dim: int = DIM, seed: int = 0, clusters: int = 12) -> T
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randint(clusters, (rows,), generator=generator)
     return centres[chosen] + 0.5 * torch.randn(rows, dim, generator=generator)
+
+
+def classes(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows of four classes, each of two far clusters, under directions of noise."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(rows) % 4
+    part = torch.randint(2, (rows,), generator=generator)
+    x = torch.randn(rows, CODER_DIM, generator=generator)
+    x[:, :4] *= 3  # the widest directions say nothing
+    x[:, 4:] += 3 * gaussian(8, CODER_DIM - 4, seed=99)[2 * labels + part]
+    return x, labels
+
+
+def several(labels: Tensor) -> Tensor:
+    """Two of five labels an item; neighbours share one."""
+    places = torch.arange(5)
+    return (places == labels[:, None]) | (places == labels[:, None] + 1)
+
+
+def made_coder(
+    kind: str, bits: int = CODER_BITS, dim: int = CODER_DIM, **changes: object
+) -> Coder:
+    """An unfitted coder of so many bits, with few iterations where it has such."""
+    known = constructor_arguments(CODERS[kind])
+    quick = {name: value for name, value in QUICK.items() if name in known}
+    return CODERS[kind].of_bits(dim, bits, **(quick | changes))
+
+
+@functools.cache
+def _fitted_coder(kind: str) -> Coder:
+    return made_coder(kind).fit(*classes(120))
+
+
+def fitted_coder(kind: str) -> Coder:
+    """A copy of ``made_coder(kind).fit(*classes(120))``, which is fitted only once."""
+    return copy.deepcopy(_fitted_coder(kind))
 
 
 def variance(x: Tensor) -> float:
@@ -66,7 +110,7 @@ def every_code(num_codebooks: int, codebook_size: int) -> Tensor:
     return torch.cartesian_prod(*choices).view(-1, num_codebooks)
 
 
-def assert_same_state(left: Quantizer, right: Quantizer) -> None:
+def assert_same_state(left: Coder, right: Coder) -> None:
     """Both have the same buffers, bit for bit."""
     ours, theirs = left.state_dict(), right.state_dict()
     assert ours.keys() == theirs.keys()
@@ -74,6 +118,32 @@ def assert_same_state(left: Quantizer, right: Quantizer) -> None:
     for name, value in ours.items():
         assert torch.equal(value, theirs[name]), name
         assert value.dtype == theirs[name].dtype, name
+
+
+@pytest.fixture(params=list(CODERS))
+def coder_kind(request: pytest.FixtureRequest) -> str:
+    """Every key of the registry of coders in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def coder(coder_kind: str) -> Coder:
+    """A fitted coder of every kind, the test's own to change."""
+    return fitted_coder(coder_kind)
+
+
+@pytest.fixture(params=list(HASHERS))
+def hasher_kind(request: pytest.FixtureRequest) -> str:
+    """Every key of the registry of hashers in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def hasher(hasher_kind: str) -> Hasher:
+    """A fitted hasher of every kind, the test's own to change."""
+    hasher = fitted_coder(hasher_kind)
+    assert isinstance(hasher, Hasher)
+    return hasher
 
 
 @pytest.fixture(params=list(QUANTIZERS))

@@ -7,10 +7,15 @@ import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from gradsnap.coders.hashers import BoostedTreeHasher, trees
-from gradsnap.coders.hashers.fasthash import _two_sided, _weights
+from gradsnap.coders.hashers import BoostedTreeHasher
+from gradsnap.coders.hashers.fasthash import (
+    LEARNING_RATE,
+    Trees,
+    _both_sides,
+    _round_down,
+    _weights,
+)
 from gradsnap.coders.hashers.graph_cuts import Pairs, best_bit
-from gradsnap.coders.hashers.trees import grown_trees
 from gradsnap.errors import InputError
 from tests.conftest import clustered
 
@@ -27,7 +32,7 @@ def multi_hot(rows: int, labels: int, seed: int = 0) -> np.ndarray:
 
 def test_pairs_are_what_they_say() -> None:
     hot = multi_hot(40, 4)
-    pairs = Pairs.drawn(hot, 5, np.random.default_rng(0))
+    pairs = Pairs.draw(hot, 5, np.random.default_rng(0))
     shared = (hot[pairs.left] & hot[pairs.right]).any(axis=1)
     assert np.array_equal(shared, pairs.similar)
     assert (pairs.left < pairs.right).all()
@@ -38,7 +43,7 @@ def test_pairs_are_what_they_say() -> None:
 
 def test_blocks_are_all_alike_and_hold_every_row_once() -> None:
     hot = multi_hot(40, 4)
-    pairs = Pairs.drawn(hot, 2, np.random.default_rng(0))
+    pairs = Pairs.draw(hot, 2, np.random.default_rng(0))
     assert sorted(np.concatenate(pairs.blocks).tolist()) == list(range(40))
     for block in pairs.blocks:
         for i, j in itertools.combinations(block, 2):
@@ -72,7 +77,7 @@ def test_a_cut_is_the_best_of_every_choice(seed: int) -> None:
 
 def test_sweeps_never_raise_the_energy() -> None:
     hot = np.eye(3, dtype=bool)[np.arange(60) % 3]
-    pairs = Pairs.drawn(hot, 8, np.random.default_rng(0))
+    pairs = Pairs.draw(hot, 8, np.random.default_rng(0))
     weights = np.where(pairs.similar, -2, 1)
     signs = np.random.default_rng(1).choice(np.array([-1, 1]), 60)
     before = energy(pairs, weights, signs)
@@ -94,9 +99,9 @@ def test_weights_are_the_loss_of_equal_less_unequal(bit: int) -> None:
 
 
 def test_a_bit_has_two_sides() -> None:
-    assert _two_sided(np.array([1, 1, 1])).tolist() == [False, True, True]
-    assert _two_sided(np.array([-1, -1])).tolist() == [True, False]
-    assert _two_sided(np.array([-1, 1])).tolist() == [False, True]
+    assert _both_sides(np.array([1, 1, 1])).tolist() == [False, True, True]
+    assert _both_sides(np.array([-1, -1])).tolist() == [True, False]
+    assert _both_sides(np.array([-1, 1])).tolist() == [False, True]
 
 
 # --- trees ----------------------------------------------------------------------
@@ -106,9 +111,9 @@ def test_a_bit_has_two_sides() -> None:
 def test_trees_equal_scikit_learns(depth: int) -> None:
     x = clustered(200).numpy()
     bits = (x[:, 0] * x[:, 1] > 0) | (x[:, 2] > 1)
-    grown = grown_trees(x, bits, 7, depth, seed=0)
+    grown = Trees.grow(x, bits, 7, depth, seed=0)
     model = HistGradientBoostingClassifier(
-        learning_rate=trees.LEARNING_RATE,
+        learning_rate=LEARNING_RATE,
         max_iter=7,
         max_depth=depth,
         max_leaf_nodes=2**depth,
@@ -122,7 +127,7 @@ def test_trees_equal_scikit_learns(depth: int) -> None:
 
 def test_thresholds_keep_every_float_on_its_side() -> None:
     values = np.array([1.0, 1.0 + 2**-24, 0.1, -0.1])
-    found = trees._rounded_down(values)
+    found = _round_down(values)
     assert (found.astype(np.float64) <= values).all()
     above = np.nextafter(found, np.float32(np.inf)).astype(np.float64)
     assert (above > values).all()

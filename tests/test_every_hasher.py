@@ -1,9 +1,6 @@
-"""The battery: what is true of every hasher in the registry, with no exceptions."""
+"""What is true of every hasher, beyond what is true of every coder; and packing."""
 
-import copy
-import functools
-from pathlib import Path
-
+import faiss
 import numpy as np
 import pytest
 import torch
@@ -11,114 +8,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gradsnap.coders.hashers import (
-    HASHERS,
-    Hasher,
-    RandomHasher,
-    load_coder,
-    packed_bits,
-    unpacked_bits,
-)
-from gradsnap.errors import FileFormatError, InputError, NotFittedError
-from gradsnap.evaluation import HashDistances, RankingRules, evaluate
-from tests.conftest import gaussian
+from gradsnap.coders import hamming_distances, packed_bits, unpacked_bits
+from gradsnap.coders.hamming import bit_tables
+from gradsnap.coders.hashers import Hasher
+from gradsnap.coders.packing import bytes_of, pack, unpack
+from gradsnap.coders.tables import sums_of_all
+from gradsnap.errors import InputError
+from gradsnap.evaluation import CodeDistances, HashDistances, RankingRules, evaluate
+from tests.conftest import classes, gaussian, made_coder, several
 
-DIM, BITS, ROWS = 10, 6, 160
 RULES = RankingRules(None, "relevant", "zero")
-QUICK = {"anchors": 40, "iterations": 4, "trees": 4}
 
 
-def classes(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Rows of four classes, each of two far clusters, under directions of noise."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.arange(rows) % 4
-    part = torch.randint(2, (rows,), generator=generator)
-    x = torch.randn(rows, DIM, generator=generator)
-    x[:, :4] *= 3  # the widest directions say nothing
-    x[:, 4:] += 3 * gaussian(8, DIM - 4, seed=99)[2 * labels + part]
-    return x, labels
+def measured(hasher: Hasher, labels: Tensor, x: Tensor) -> float:
+    """MAP by the hasher's own distances, which may be weighted."""
+    table = CodeDistances(hasher, x[::4], hasher.encode(x))
+    return evaluate(table, labels[::4], labels, RULES, graded=False).map
 
 
-def several(labels: Tensor) -> Tensor:
-    """Two of five labels an item; neighbours share one."""
-    places = torch.arange(5)
-    return (places == labels[:, None]) | (places == labels[:, None] + 1)
+def random_bits(rows: int, bits: int, seed: int = 0) -> Tensor:
+    return gaussian(rows, bits, seed) > 0
 
 
-def made(kind: str, **changes: float) -> Hasher:
-    config = HASHERS[kind](DIM, BITS).config()
-    quick = {name: value for name, value in QUICK.items() if name in config}
-    options = {"dim": DIM, "bits": BITS} | quick | changes
-    return HASHERS[kind](**options)  # type: ignore[arg-type]
-
-
-@functools.cache
-def _fitted(kind: str) -> Hasher:
-    return made(kind).fit(*classes(ROWS))
-
-
-@pytest.fixture(params=list(HASHERS))
-def hasher_kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def hasher(hasher_kind: str) -> Hasher:
-    return copy.deepcopy(_fitted(hasher_kind))
-
-
-def measured(hasher: Hasher, labels_of: Tensor, x: Tensor) -> float:
-    hashes = hasher.encode(x)
-    table = HashDistances(hashes[::4], hashes)
-    return evaluate(table, labels_of[::4], labels_of, RULES, graded=False).map
-
-
-# --- fit ------------------------------------------------------------------------
-
-
-def test_fit_returns_self_and_forgets_and_repeats(hasher_kind: str) -> None:
-    x, labels = classes(ROWS)
-    hasher = made(hasher_kind)
-    assert not hasher.fitted
-    assert hasher.fit(5 + gaussian(50, DIM), torch.arange(50) % 3) is hasher
-    hasher.fit(x, labels)
-    once = _fitted(hasher_kind)
-    for name, value in once.state_dict().items():
-        assert torch.equal(value, hasher.state_dict()[name]), name
-    assert torch.equal(once.encode(x), hasher.encode(x))
-
-
-def test_global_random_state_and_input_are_untouched(hasher_kind: str) -> None:
-    x, labels = classes(ROWS)
-    before, state = x.clone(), torch.get_rng_state()
-    numpy_state = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
-    made(hasher_kind).fit(x, labels).encode(x)
-    assert torch.equal(x, before)
-    assert torch.equal(torch.get_rng_state(), state)
-    numpy_after = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
-    assert np.array_equal(numpy_after["key"], numpy_state["key"])
+# --- bits -----------------------------------------------------------------------
 
 
 def test_every_bit_is_used(hasher: Hasher) -> None:
     x, _ = classes(400, seed=1)
-    share = unpacked_bits(hasher.encode(x), BITS).float().mean(dim=0)
+    share = unpacked_bits(hasher.encode(x), hasher.bits).float().mean(dim=0)
     assert (share > 0.02).all()
     assert (share < 0.98).all()
 
 
 def test_beats_random_hashes_on_clusters(hasher: Hasher) -> None:
     x, labels = classes(400, seed=1)
-    random = packed_bits(torch.rand(400, BITS, generator=torch.Generator()) < 0.5)
-    table = HashDistances(random[::4], random)
-    chance = evaluate(table, labels[::4], labels, RULES).map
-    least = chance + (0.2 if hasher.supervised else 0.01)
+    random = packed_bits(random_bits(400, hasher.bits))
+    chance = evaluate(HashDistances(random[::4], random), labels[::4], labels, RULES)
+    least = chance.map + (0.15 if hasher.supervised else 0.01)
     assert measured(hasher, labels, x) > least
 
 
 def test_several_labels_are_learned(hasher_kind: str) -> None:
-    x, labels = classes(ROWS)
-    many = several(labels)
-    hasher = made(hasher_kind).fit(x, many)
+    x, labels = classes(160)
+    hasher = made_coder(hasher_kind).fit(x, several(labels))
+    assert isinstance(hasher, Hasher)
     unseen, theirs = classes(200, seed=2)
     value = measured(hasher, several(theirs), unseen)
     if hasher.supervised:
@@ -126,25 +59,15 @@ def test_several_labels_are_learned(hasher_kind: str) -> None:
         assert value > float(shared.float().mean()) + 0.1
 
 
-# --- encode ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bits", [1, 8, 9])
-def test_hashes_have_their_type_and_length(hasher_kind: str, bits: int) -> None:
-    x, labels = classes(60)
-    hashes = made(hasher_kind, bits=bits).fit(x, labels).encode(x)
+@pytest.mark.parametrize("bits", [1, 8, 9, 20])
+def test_hashes_fill_whole_bytes(hasher_kind: str, bits: int) -> None:
+    dim = max(bits, 12) if hasher_kind != "sign" else bits
+    x, labels = gaussian(60, dim), torch.arange(60) % 3
+    hasher = made_coder(hasher_kind, bits, dim=dim).fit(x, labels)
+    hashes = hasher.encode(x)
     assert hashes.shape == (60, -(-bits // 8))
     assert hashes.dtype == torch.uint8
-    if bits % 8:
-        assert int(hashes[:, -1].max()) < 2 ** (bits % 8)
-
-
-def test_rows_are_hashed_alone(hasher: Hasher) -> None:
-    x, _ = classes(30, seed=3)
-    together = hasher.encode(x)
-    assert torch.equal(torch.cat([hasher.encode(row[None]) for row in x]), together)
-    assert hasher.encode(x[:0]).shape == (0, 1)
-    assert torch.equal(hasher.encode(x.double()), together)
+    assert torch.equal(packed_bits(unpacked_bits(hashes, bits)), hashes)
 
 
 def test_blocks_change_nothing(hasher: Hasher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,93 +77,102 @@ def test_blocks_change_nothing(hasher: Hasher, monkeypatch: pytest.MonkeyPatch) 
     assert torch.equal(hasher.encode(x), together)
 
 
-# --- files ----------------------------------------------------------------------
-
-
-def test_saved_and_loaded(hasher: Hasher, tmp_path: Path) -> None:
-    x, _ = classes(50, seed=4)
-    hasher.save(tmp_path / "hasher")
-    again = load_coder(tmp_path / "hasher")
-    assert type(again) is type(hasher)
-    assert again.config() == hasher.config()
-    assert torch.equal(again.encode(x), hasher.encode(x))
-
-
-def test_bad_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no file"):
-        load_coder(tmp_path / "none")
-    (tmp_path / "text").write_text("hello")
-    with pytest.raises(FileFormatError, match="truncated or not"):
-        load_coder(tmp_path / "text")
-    from safetensors.torch import save_file
-
-    save_file({"x": torch.zeros(1)}, tmp_path / "other", {"format": "else"})
-    with pytest.raises(FileFormatError, match="its format is 'else'"):
-        load_coder(tmp_path / "other")
-    metadata = {"format": "gradsnap-hasher-1", "kind": "lsh", "config": '{"dim": 3}'}
-    save_file({"x": torch.zeros(1)}, tmp_path / "changed", metadata)
-    with pytest.raises(FileFormatError, match="does not fit a lsh"):
-        load_coder(tmp_path / "changed")
-
-    class Unknown(RandomHasher):
-        pass
-
-    with pytest.raises(InputError, match="in no registry"):
-        Unknown(DIM, BITS).save(tmp_path / "unknown")
-    with pytest.raises(InputError, match="does not exist"):
-        _fitted("lsh").save(tmp_path / "no" / "folder")
-
-
-# --- what is refused ------------------------------------------------------------
-
-
-def test_bad_input(hasher_kind: str, hasher: Hasher) -> None:
-    x, labels = classes(20)
-    fresh = made(hasher_kind)
-    with pytest.raises(NotFittedError, match="no hash functions yet"):
-        fresh.encode(x)
-    with pytest.raises(InputError, match=r"shape \(n, 10\), got \(20, 9\)"):
-        hasher.encode(x[:, :9])
-    with pytest.raises(InputError, match="NaN"):
-        fresh.fit(x * torch.nan, labels)
-    with pytest.raises(InputError, match="at least two rows; got 1"):
-        fresh.fit(x[:1], labels[:1])
-    with pytest.raises(InputError, match="must be at least 1"):
-        made(hasher_kind, bits=0)
-    if not hasher.supervised:
-        return
-    with pytest.raises(InputError, match="is supervised"):
-        fresh.fit(x)
-    with pytest.raises(InputError, match="at least two classes"):
-        fresh.fit(x, 0 * labels)
-    with pytest.raises(InputError, match="one label for each of 20 rows"):
-        fresh.fit(x, labels[:3])
-
-
-def test_config_is_shown(hasher: Hasher) -> None:
-    assert "bits=6" in repr(hasher)
+def test_rows_that_are_all_equal_do_no_harm(hasher_kind: str) -> None:
+    """The anchors are alike too, so that there is no leading direction."""
+    x = torch.ones(80, 12)
+    many = {"num_anchors": 70} if hasher_kind in ("ksh", "sdh") else {}
+    hasher = made_coder(hasher_kind, **many).fit(x, torch.arange(80) % 2)
+    assert not any(bool(one.isnan().any()) for one in hasher.state_dict().values())
+    assert len(hasher.encode(x).unique(dim=0)) == 1
 
 
 # --- packing --------------------------------------------------------------------
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=11, max_size=11), max_size=5))
-def test_packing_round_trip(rows: list[list[bool]]) -> None:
+def test_packing_of_bits_round_trip(rows: list[list[bool]]) -> None:
     signs = torch.tensor(rows, dtype=torch.bool).view(-1, 11)
     packed = packed_bits(signs)
     assert torch.equal(unpacked_bits(packed, 11), signs)
     wanted = np.packbits(signs.numpy(), axis=1, bitorder="little")
     assert np.array_equal(packed.numpy(), wanted)
+    assert np.array_equal(pack(signs.numpy(), 2), packed.numpy())
+
+
+@pytest.mark.parametrize("num_codebooks", [1, 3, 4, 7])
+@pytest.mark.parametrize("bits", range(1, 17))
+def test_packing_of_codes_round_trip(bits: int, num_codebooks: int) -> None:
+    size = 2**bits
+    generator = np.random.default_rng(bits)
+    codes = generator.integers(0, size, (24, num_codebooks))
+    packed = pack(codes, size)
+    assert packed.shape == (24, bytes_of(num_codebooks, size))
+    assert packed.dtype == np.uint8
+    found = unpack(packed, num_codebooks, size)
+    assert found.dtype == (np.uint8 if bits <= 8 else np.uint16)
+    assert np.array_equal(found, codes)
+    deep = unpack(packed.reshape(2, 3, 4, -1), num_codebooks, size)
+    assert np.array_equal(deep, codes.reshape(2, 3, 4, num_codebooks))
+    none = unpack(pack(codes[:0], size), num_codebooks, size)
+    assert none.shape == (0, num_codebooks)
+    assert pack(codes[:0], size).shape == (0, bytes_of(num_codebooks, size))
+
+
+@pytest.mark.parametrize("bits", [1, 4, 5, 8, 10, 12, 16])
+def test_packed_codes_are_those_of_faiss(bits: int) -> None:
+    theirs = faiss.ProductQuantizer(6, 3, bits)
+    words = gaussian(3 * 2**bits, 2).numpy()
+    faiss.copy_array_to_vector(words.ravel(), theirs.centroids)
+    x = gaussian(20, 6, seed=1)
+    packed = theirs.compute_codes(x.numpy())
+    assert packed.shape[1] == bytes_of(3, 2**bits)
+    codes = unpack(packed, 3, 2**bits)
+    books = torch.from_numpy(words).view(3, 2**bits, 2)
+    for m in range(3):
+        nearest = torch.cdist(x[:, 2 * m : 2 * m + 2], books[m]).argmin(dim=1)
+        assert np.array_equal(codes[:, m], nearest.numpy())
+    assert np.array_equal(pack(codes, 2**bits), packed)
 
 
 def test_packing_refusals() -> None:
+    byte = torch.ones(2, 1, dtype=torch.uint8)
     with pytest.raises(InputError, match="expected bits as bool"):
         packed_bits(torch.ones(2, 3))
     with pytest.raises(InputError, match="1 bytes hold no hash of 9 bits"):
-        unpacked_bits(torch.ones(2, 1, dtype=torch.uint8), 9)
+        unpacked_bits(byte, 9)
     with pytest.raises(InputError, match="expected packed hashes"):
         unpacked_bits(torch.ones(2, 1), 3)
     with pytest.raises(InputError, match="2 bytes a hash, the database 1"):
-        HashDistances(
-            torch.ones(2, 2, dtype=torch.uint8), torch.ones(2, 1, dtype=torch.uint8)
-        )
+        HashDistances(byte.repeat(1, 2), byte)
+    with pytest.raises(InputError, match=r"at most 8 weights .* got 9"):
+        bit_tables(byte, torch.ones(9))
+
+
+# --- Hamming distance -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [1, 8, 12, 20, 64])
+def test_tables_add_up_to_hamming_distances(bits: int) -> None:
+    queries, items = random_bits(9, bits), random_bits(40, bits, seed=1)
+    asked, hashes = packed_bits(queries), packed_bits(items)
+    wanted = (queries[:, None] != items).sum(dim=2).float()
+    assert torch.equal(hamming_distances(asked, hashes), wanted)
+    entries, offsets = bit_tables(asked, torch.ones(bits))
+    assert torch.equal(offsets, torch.zeros(9))
+    assert torch.equal(sums_of_all(entries, hashes.long()), wanted)
+    weights = torch.arange(bits) / 4  # exact in binary
+    weighted = ((queries[:, None] != items) * weights).sum(dim=2)
+    entries, _ = bit_tables(asked, weights)
+    assert torch.equal(sums_of_all(entries, hashes.long()), weighted)
+
+
+@pytest.mark.parametrize("bits", [12, 20, 64])
+def test_hamming_distances_are_those_of_faiss(bits: int) -> None:
+    width = -(-bits // 8)
+    asked = packed_bits(random_bits(5, bits))
+    hashes = packed_bits(random_bits(40, bits, seed=1))
+    index = faiss.IndexBinaryFlat(8 * width)
+    index.add(hashes.numpy())
+    found, places = index.search(asked.numpy(), 40)
+    ours = hamming_distances(asked, hashes)
+    assert np.array_equal(found, ours.gather(1, torch.from_numpy(places)).numpy())

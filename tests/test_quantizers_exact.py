@@ -23,15 +23,16 @@ from gradsnap.coders.quantizers import (
 from gradsnap.coders.quantizers.additive import least_squares, pair_counts
 from gradsnap.coders.quantizers.composite import ConstantCrossEnergy, spread_blocks
 from gradsnap.coders.quantizers.local_search import Energy, icm, local_search
-from gradsnap.coders.quantizers.optimized import balanced_directions, procrustes
+from gradsnap.coders.quantizers.optimized import balanced_directions
 from gradsnap.coders.quantizers.summed import (
     beam_codes,
     beam_search,
     pair_sums,
     pair_tables,
-    summed,
+    sum_codewords,
     unary_tables,
 )
+from gradsnap.coders.rotations import procrustes
 from gradsnap.errors import InputError
 from tests import reference
 from tests.conftest import DIM, clustered, every_code, fitted, gaussian, variance
@@ -240,7 +241,9 @@ def test_balanced_directions_share_out_the_variance() -> None:
 def test_sums_and_pairs_are_those_of_the_loops() -> None:
     codebooks, codes = random_codebooks(), random_codes(20)
     decoded = [reference.decode_sum(code, codebooks.numpy()) for code in codes.numpy()]
-    np.testing.assert_allclose(summed(codes, codebooks).numpy(), np.array(decoded))
+    np.testing.assert_allclose(
+        sum_codewords(codes, codebooks).numpy(), np.array(decoded)
+    )
     pairs = pair_tables(codebooks)
     np.testing.assert_allclose(pairs.numpy(), reference.pair_tables(codebooks.numpy()))
     for m in range(3):
@@ -306,7 +309,9 @@ def test_a_beam_over_everything_is_exhaustive() -> None:
 def test_a_wider_beam_is_never_worse() -> None:
     codebooks, x = random_codebooks(4, 8), gaussian(200, 5, seed=1).double()
     errors = [
-        (x - summed(beam_codes(x, codebooks, beam)[1][:, 0], codebooks)).square().sum()
+        (x - sum_codewords(beam_codes(x, codebooks, beam)[1][:, 0], codebooks))
+        .square()
+        .sum()
         for beam in (1, 4, 16, 64)
     ]
     assert all(wide <= narrow for narrow, wide in itertools.pairwise(errors))
@@ -403,7 +408,7 @@ def test_pair_counts_are_one_hot_products() -> None:
 
 
 def squared_error(x: Tensor, codes: Tensor, codebooks: Tensor) -> float:
-    return float((x - summed(codes, codebooks)).square().sum())
+    return float((x - sum_codewords(codes, codebooks)).square().sum())
 
 
 def test_least_squares_beats_any_codebooks_for_its_codes() -> None:
@@ -584,7 +589,9 @@ def test_spread_blocks_decode_as_the_product_does(dim: int) -> None:
     x = clustered(60, dim)
     product = ProductQuantizer(dim, num_codebooks=3, codebook_size=8).fit(x)
     codes = random_codes(20, size=8)
-    assert torch.equal(summed(codes, spread_blocks(product)), product.decode(codes))
+    assert torch.equal(
+        sum_codewords(codes, spread_blocks(product)), product.decode(codes)
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])

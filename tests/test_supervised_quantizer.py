@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.quantizers import CompositeQuantizer, SupervisedQuantizer
-from gradsnap.coders.quantizers.supervised import _regressed
+from gradsnap.coders.quantizers.supervised import ridge_regression
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.evaluation import CodeDistances, RankingRules, evaluate
 from tests.conftest import gaussian
@@ -35,10 +35,7 @@ def fitted() -> SupervisedQuantizer:
 def measured(model: SupervisedQuantizer | CompositeQuantizer) -> float:
     x, labels = classes(200, seed=1)
     codes = model.encode(x)
-    if isinstance(model, SupervisedQuantizer):
-        table = CodeDistances(model.coder, model.project(x[:40]), codes)
-    else:
-        table = CodeDistances(model, x[:40], codes)
+    table = CodeDistances(model, x[:40], codes)
     return evaluate(table, labels[:40], labels, RULES).map
 
 
@@ -52,8 +49,7 @@ def test_codes_and_distances_are_those_of_mapped_rows() -> None:
     codes = model.encode(x)
     assert codes.shape == (30, 2)
     assert model.bits == 6
-    assert model.decode(codes).shape == (30, 6)
-    wanted = model.coder.distances(model.project(x[:5]), codes)
+    wanted = model.quantizer.distances(model.project(x[:5]), codes)
     assert torch.equal(model.distances(x[:5], codes), wanted)
     torch.testing.assert_close(model.project(x), (x - model.mean) @ model.projection)
 
@@ -71,7 +67,7 @@ def test_fitting_twice_is_equal_and_several_labels_are_learned() -> None:
 
 def test_regression_is_ridge_regression() -> None:
     x, targets = gaussian(50, 4), gaussian(50, 3, seed=1)
-    weights = _regressed(x, targets, 0.1)
+    weights = ridge_regression(x, targets, 0.1)
     amount = 0.1 * float((x.T @ x).diagonal().mean())
     gradient = x.T @ (x @ weights - targets) + amount * weights
     assert float(gradient.abs().max()) < 1e-3
@@ -79,7 +75,7 @@ def test_regression_is_ridge_regression() -> None:
 
 def test_refusals() -> None:
     x, labels = classes(20)
-    with pytest.raises(NotFittedError, match="no map yet"):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         SupervisedQuantizer(DIM, 2, 4, projected_dim=4).encode(x)
     with pytest.raises(InputError, match="projected_dim must be 1 to 12, got 13"):
         SupervisedQuantizer(DIM, 2, 4, projected_dim=13)
@@ -87,5 +83,5 @@ def test_refusals() -> None:
         SupervisedQuantizer(DIM, 2, 4, projected_dim=4, coupling=0)
     with pytest.raises(InputError, match="one label for each of 20 rows"):
         SupervisedQuantizer(DIM, 2, 4, projected_dim=4).fit(x, labels[:3])
-    with pytest.raises(InputError, match="at least two rows"):
+    with pytest.raises(InputError, match="needs at least 2, got 1"):
         SupervisedQuantizer(DIM, 2, 4, projected_dim=4).fit(x[:1], labels[:1])

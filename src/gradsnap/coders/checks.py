@@ -10,13 +10,18 @@ def check_sizes(num_codebooks: int, codebook_size: int, decay: float) -> None:
     """Refuses sizes no quantizer can have."""
     if num_codebooks < 1:
         raise InputError(f"num_codebooks must be at least 1, got {num_codebooks}")
-    power_of_two = codebook_size > 0 and codebook_size & (codebook_size - 1) == 0
-    if not power_of_two or not 2 <= codebook_size <= 65536:
-        raise InputError(
-            f"codebook_size must be a power of two, 2 to 65536, got {codebook_size}"
-        )
+    check_codebook_size(codebook_size)
     if not 0 <= decay < 1:
         raise InputError(f"decay must lie in [0, 1), got {decay}")
+
+
+def check_codebook_size(size: int) -> None:
+    """Refuses codebooks whose words are not numbered by whole bits."""
+    power_of_two = size > 0 and size & (size - 1) == 0
+    if not power_of_two or not 2 <= size <= 65536:
+        raise InputError(
+            f"codebook_size must be a power of two, 2 to 65536, got {size}"
+        )
 
 
 def checked_rows(x: Tensor, dim: int, dtype: torch.dtype) -> Tensor:

@@ -131,7 +131,7 @@ class Coder(nn.Module, ABC):
         x = checked_rows(x, self.dim, self.dtype)
         if len(x) < self._fewest_rows:
             raise InputError(
-                f"fit needs at least {self._fewest_rows} rows; got {len(x) or 'none'}"
+                f"too few rows: fit needs at least {self._fewest_rows}, got {len(x)}"
             )
         with full_precision(x):
             self._fit(x, self._checked_labels(x, labels))

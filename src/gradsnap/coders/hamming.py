@@ -45,6 +45,11 @@ def bit_tables(hashes: Tensor, weights: Tensor) -> Tables:
     """
     check_hashes(hashes)
     padding = 8 * hashes.shape[1] - len(weights)
+    if padding < 0:
+        raise InputError(
+            f"expected at most {8 * hashes.shape[1]} weights for hashes of "
+            f"{hashes.shape[1]} bytes, got {len(weights)}"
+        )
     own = torch.nn.functional.pad(weights.float(), (0, padding)).view(-1, 8)
     words = torch.arange(256, dtype=torch.uint8, device=hashes.device)[:, None]
     every = unpacked_bits(words, 8).float().T  # (8, 256)

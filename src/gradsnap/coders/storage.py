@@ -53,7 +53,7 @@ def rebuilt_coder(words: dict[str, str], state: dict[str, Tensor], path: str) ->
             f"{path} holds a coder of kind {kind!r}; known: {', '.join(CODERS)}"
         )
     try:
-        given = json.loads(words["config"])
+        given = dict(json.loads(words["config"]))
         config = {RENAMED.get(name, name): value for name, value in given.items()}
         coder = CODERS[kind](**config).to(_floating_dtype(state))
         coder.load_state_dict(state)

@@ -108,7 +108,8 @@ class LayerSchedule:
         ...     options={"strength": 0.3}, first={"strength": 1.0}, warmup=0.2, ramp=0.4
         ... )
         >>> schedule = LayerSchedule(settings, steps=100)
-        >>> schedule.fit_step, [schedule.value("strength", s) for s in (20, 40, 60)]
+        >>> values = [schedule.value("strength", step) for step in (20, 40, 60)]
+        >>> schedule.fit_step, [round(value, 2) for value in values]
         (20, [1.0, 0.65, 0.3])
     """
 

@@ -67,8 +67,9 @@ class Hasher(Coder):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Bits are found in single precision."""
-        return torch.float32
+        """The floating type bits are found in: that of the buffers, if there are."""
+        floating = (one.dtype for one in self.buffers() if one.is_floating_point())
+        return next(floating, torch.float32)
 
     @property
     def bit_weights(self) -> Tensor:
@@ -89,6 +90,11 @@ class Hasher(Coder):
 
     def _code_tables(self, codes: Tensor) -> Tables:
         return bit_tables(codes.to(torch.uint8), self.bit_weights)
+
+
+def signs_of(values: Tensor) -> Tensor:
+    """1 where values are positive and −1 elsewhere, of the same type and shape."""
+    return values.gt(0).to(values.dtype).mul_(2).sub_(1)
 
 
 def check_bits_fit(name: str, bits: int, dim: int) -> None:

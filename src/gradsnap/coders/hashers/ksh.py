@@ -4,6 +4,7 @@ from typing import Unpack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.hashers.anchored import (
@@ -11,7 +12,9 @@ from gradsnap.coders.hashers.anchored import (
     AnchorOptions,
     gram_factor,
 )
-from gradsnap.coders.hashers.similarity import Similarity
+from gradsnap.coders.hashers.hasher import signs_of
+from gradsnap.coders.rotations import orient
+from gradsnap.coders.similarity import Similarity
 from gradsnap.errors import InputError
 from gradsnap.progress import track
 
@@ -65,13 +68,13 @@ class KernelHasher(AnchoredHasher):
         # In these coordinates ‖Fa‖² with its ridge is ‖b‖², a = factor⁻ᵀ b.
         white = torch.linalg.solve_triangular(factor, features.T, upper=False).T
         residue = Residue(similarity, self.bits, features.new_empty(len(features), 0))
-        sums = similarity.summed(white)
-        form = self.bits * sums.T @ similarity.table @ sums  # FᵀRF, (m, m)
+        sums = similarity.sum_by_set(white)
+        form = self.bits * sums.T @ similarity.table.to(sums) @ sums  # FᵀRF, (m, m)
         found = []
         for _ in track(range(self.bits), "learning bits"):
             start = leading_direction(form)
             b = self._climb(white, residue, start * len(white) ** 0.5)
-            signs = torch.where(white @ b > 0, 1.0, -1.0)
+            signs = signs_of(white @ b)
             residue = residue.without(signs)
             seen = white.T @ signs
             form -= seen[:, None] * seen
@@ -127,13 +130,24 @@ class Residue:
 def leading_direction(form: Tensor) -> Tensor:
     """The unit vector b (m,) with the largest ⟨b, A b⟩, for symmetric A (m, m)."""
     if len(form) <= SMALL_FORM:
-        vectors = torch.linalg.eigh(form.double()).eigenvectors
-        return vectors[:, -1].to(form)
-    from scipy.sparse.linalg import eigsh
+        small: Tensor = torch.linalg.eigh(form.double()).eigenvectors[:, -1]
+        return orient(small).to(form)
+    large = torch.from_numpy(_lanczos(form.double().cpu().numpy()))
+    return orient(large).to(form)
 
-    start = np.ones(len(form))  # ARPACK would draw its own
-    _, found = eigsh(form.double().cpu().numpy(), k=1, which="LA", v0=start)
-    return torch.from_numpy(found[:, 0]).to(form)
+
+def _lanczos(form: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same for a large form, by products with it alone."""
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    # ARPACK would draw its own start. This one is orthogonal to no direction that a
+    # form of data has, other than by accident.
+    start = np.cos(np.arange(len(form)))
+    try:
+        found: NDArray[np.float64] = eigsh(form, k=1, which="LA", v0=start)[1][:, 0]
+    except ArpackError:  # the form is zero, or its two largest values are too near
+        found = np.linalg.eigh(form)[1][:, -1]
+    return found
 
 
 def _objective(white: Tensor, residue: Residue, b: Tensor) -> tuple[float, Tensor]:

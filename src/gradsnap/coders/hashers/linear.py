@@ -6,8 +6,13 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gradsnap.coders.hashers.hasher import Hasher, Seeded, check_bits_fit
-from gradsnap.coders.quantizers.optimized import procrustes
+from gradsnap.coders.hashers.hasher import (
+    Hasher,
+    Seeded,
+    check_bits_fit,
+    signs_of,
+)
+from gradsnap.coders.rotations import principal_directions, procrustes
 
 
 class LinearHasher(Hasher):
@@ -29,10 +34,10 @@ class LinearHasher(Hasher):
 
     def _fit(self, x: Tensor, labels: Tensor) -> None:
         self.mean.copy_(x.mean(dim=0))
-        self.directions.copy_(self._found(x - self.mean))
+        self.directions.copy_(self._find_directions(x - self.mean))
 
     @abstractmethod
-    def _found(self, centred: Tensor) -> Tensor:
+    def _find_directions(self, centred: Tensor) -> Tensor:
         """Directions (dim, bits) for centred rows (n, dim)."""
 
     def _signs(self, x: Tensor) -> Tensor:
@@ -42,9 +47,9 @@ class LinearHasher(Hasher):
 class RandomHasher(LinearHasher):
     """LSH (Charikar 2002): random hyperplanes through the mean; learns nothing else."""
 
-    def _found(self, centred: Tensor) -> Tensor:
+    def _find_directions(self, centred: Tensor) -> Tensor:
         drawn = torch.randn(self.dim, self.bits, generator=self._generator())
-        return drawn.to(centred.device)
+        return drawn.to(centred)
 
 
 class PrincipalHasher(LinearHasher):
@@ -54,7 +59,7 @@ class PrincipalHasher(LinearHasher):
         check_bits_fit("PCA hashing", bits, dim)
         super().__init__(dim, bits, seed=seed)
 
-    def _found(self, centred: Tensor) -> Tensor:
+    def _find_directions(self, centred: Tensor) -> Tensor:
         return principal_directions(centred, self.bits)
 
 
@@ -78,30 +83,16 @@ class ITQHasher(LinearHasher):
         super().__init__(dim, bits, **seeded)
         self.iterations = iterations
 
-    def _found(self, centred: Tensor) -> Tensor:
+    def _find_directions(self, centred: Tensor) -> Tensor:
         directions = principal_directions(centred, self.bits)
         projected = centred @ directions  # (n, bits)
         drawn = torch.randn(self.bits, self.bits, generator=self._generator())
-        rotation = procrustes(drawn.to(centred.device))
+        rotation = procrustes(drawn.to(centred))
         for _ in range(self.iterations):
-            rotation = rotated_to_signs(projected, rotation)
+            rotation = rotate_to_signs(projected, rotation)
         return directions @ rotation
 
 
-def principal_directions(centred: Tensor, count: int) -> Tensor:
-    """The ``count`` directions of most variance of centred rows (n, dim), (dim, count).
-
-    Signs are fixed, so that two machines agree: the largest entry is positive.
-    """
-    values = centred.double()
-    _, vectors = torch.linalg.eigh(values.T @ values)  # ascending
-    chosen = vectors.flip(1)[:, :count]
-    largest = chosen.gather(0, chosen.abs().argmax(dim=0, keepdim=True))
-    directions: Tensor = (chosen * largest.sign()).to(centred.dtype)
-    return directions
-
-
-def rotated_to_signs(projected: Tensor, rotation: Tensor) -> Tensor:
+def rotate_to_signs(projected: Tensor, rotation: Tensor) -> Tensor:
     """The rotation that brings rows (n, bits) nearest to their signs under the last."""
-    signs = torch.where(projected @ rotation > 0, 1.0, -1.0)
-    return procrustes(projected.T @ signs)
+    return procrustes(projected.T @ signs_of(projected @ rotation))

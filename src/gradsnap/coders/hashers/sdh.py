@@ -10,7 +10,8 @@ from gradsnap.coders.hashers.anchored import (
     AnchorOptions,
     gram_factor,
 )
-from gradsnap.coders.hashers.similarity import many_hot
+from gradsnap.coders.hashers.hasher import signs_of
+from gradsnap.coders.similarity import many_hot
 
 SWEEPS = 10
 """Passes over the bits in one step, unless nothing changes before."""
@@ -49,11 +50,10 @@ class DiscreteHasher(AnchoredHasher):
         self.iterations = iterations
 
     def _weights(self, features: Tensor, labels: Tensor) -> Tensor:
-        targets = many_hot(labels)  # (n, L)
+        targets = many_hot(labels).to(features)  # (n, L)
         factor = gram_factor(features, self.ridge)
         size = (len(features), self.bits)
-        drawn = torch.randn(size, generator=self._generator()).to(features.device)
-        signs = torch.where(drawn > 0, 1.0, -1.0)
+        signs = signs_of(torch.randn(size, generator=self._generator())).to(features)
         weights = torch.cholesky_solve(features.T @ signs, factor)
         for _ in range(self.iterations):
             classifier = self._classifier(signs, targets)  # (bits, L)
@@ -83,7 +83,7 @@ def cyclic_descent(signs: Tensor, pull: Tensor, classifier: Tensor) -> Tensor:
         before = signs.clone()
         for k in range(signs.shape[1]):
             others = signs @ products[:, k] - signs[:, k] * products[k, k]
-            signs[:, k] = torch.where(pull[:, k] - others > 0, 1.0, -1.0)
+            signs[:, k] = signs_of(pull[:, k] - others)
         if torch.equal(signs, before):
             break
     return signs

@@ -18,6 +18,7 @@ class SignHasher(Hasher):
         seed: not used, there is nothing random.
 
     Example:
+        >>> import torch
         >>> SignHasher(dim=3, bits=3).encode(torch.tensor([[0.5, -1.0, 2.0]]))
         tensor([[5]], dtype=torch.uint8)
     """

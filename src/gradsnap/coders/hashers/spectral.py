@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.hashers.hasher import Hasher
-from gradsnap.coders.hashers.linear import principal_directions
+from gradsnap.coders.rotations import principal_directions
 
 
 class SpectralHasher(Hasher):

@@ -1,16 +1,20 @@
 """Weighted Hamming distance: bits that tell labels apart count more."""
 
-import numpy as np
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from gradsnap.coders.hashers.hasher import Hasher
-from gradsnap.coders.hashers.similarity import Similarity
 from gradsnap.coders.packing import unpacked_bits
+from gradsnap.coders.similarity import Similarity
 from gradsnap.errors import InputError
 
 RIDGE = 1e-6
 """Added to the normal equations, relative to their diagonal."""
+
+MOST_SETS = 4096
+"""Different sets of labels that are compared with one another; of more, a sample."""
 
 
 class WeightedHasher(Hasher):
@@ -18,7 +22,8 @@ class WeightedHasher(Hasher):
 
     The weights w ≥ 0 bring Σₖ wₖ [bits k differ] nearest to 0 for rows that share a
     label and to 1 for rows that do not, in least squares over all pairs, both kinds of
-    pairs weighing the same. They are scaled to a mean of one.
+    pairs weighing the same. They are scaled to a mean of one. Where rows have more than
+    4,096 different sets of labels, as many rows are drawn to learn the weights from.
 
     Args:
         dim: length of a vector.
@@ -73,6 +78,10 @@ class WeightedHasher(Hasher):
     def _fit(self, x: Tensor, labels: Tensor) -> None:
         self.inner.fit(x, labels)
         bits = unpacked_bits(self.inner.encode(x), self.bits)
+        if labels.ndim == 2 and len(labels.unique(dim=0)) > MOST_SETS:
+            order = torch.randperm(len(x), generator=self._generator())
+            sample = order[:MOST_SETS].to(x.device)
+            bits, labels = bits[sample], labels[sample]
         self.weights.copy_(pair_weights(bits, labels))
 
     def _signs(self, x: Tensor) -> Tensor:
@@ -80,7 +89,7 @@ class WeightedHasher(Hasher):
 
 
 def pair_weights(bits: Tensor, labels: Tensor) -> Tensor:
-    """Non-negative least squares over all pairs, in closed form by sets of labels.
+    """Non-negative least squares over all pairs of rows, without listing them.
 
     Args:
         bits: of all rows, bool (n, bits).
@@ -91,48 +100,61 @@ def pair_weights(bits: Tensor, labels: Tensor) -> Tensor:
     """
     from scipy.optimize import nnls
 
-    alike, unlike = _pair_moments(bits, Similarity.of(labels))
+    alike, unlike = pair_moments(bits, labels)
     gram = alike.gram / max(alike.pairs, 1) + unlike.gram / max(unlike.pairs, 1)
-    wanted = unlike.differing / max(unlike.pairs, 1)  # 1 for unlike, 0 for alike pairs
+    wanted = unlike.gram.diagonal() / max(unlike.pairs, 1)  # 1 for unlike, 0 for alike
     gram.diagonal().add_(RIDGE * float(gram.diagonal().mean()) + 1e-12)
+    # nnls takes no normal equations, but wᵀLLᵀw − 2wᵀb is ‖Lᵀw − L⁻¹b‖² less a constant
     factor = torch.linalg.cholesky(gram)
     target = torch.linalg.solve_triangular(factor, wanted[:, None], upper=False)
     found, _ = nnls(factor.T.cpu().numpy(), target[:, 0].cpu().numpy())
-    weights = torch.from_numpy(np.asarray(found)).to(bits.device)
+    weights = torch.from_numpy(found).to(bits.device)
     mean = weights.mean()
     even = torch.ones_like(weights)
     return (weights / mean if mean > 0 else even).float()
 
 
-class _Moments:
-    """Sums over ordered pairs of rows; d is 1 where a bit differs."""
+class Moments(NamedTuple):
+    """Sums over ordered pairs of two rows; dₖ is 1 where bit k differs."""
 
-    def __init__(self, pairs: float, differing: Tensor, gram: Tensor) -> None:
-        self.pairs = pairs
-        self.differing = differing
-        """Σ dₖ, (bits,)."""
-        self.gram = gram
-        """Σ dₖ dₗ, (bits, bits)."""
+    pairs: float
+    """How many there are."""
+    gram: Tensor
+    """Σ dₖ dₗ, (bits, bits); its diagonal is Σ dₖ."""
 
 
-def _pair_moments(bits: Tensor, similarity: Similarity) -> tuple[_Moments, _Moments]:
-    """Of pairs that share a label, and of the others.
+def pair_moments(bits: Tensor, labels: Tensor) -> tuple[Moments, Moments]:
+    """Of pairs of rows that share a label, and of all other pairs.
 
-    With signs s, dₖ = (1 − sₖ s′ₖ)/2, so that sums over all pairs of two sets of rows
-    are products of sums over each set: no pair is ever listed.
+    With signs s, 4 dₖ dₗ = 1 − sₖ s′ₖ − sₗ s′ₗ + sₖ sₗ s′ₖ s′ₗ. Each term is a number v
+    of one row times that of the other; a sum of v v′ over the pairs of two sets of rows
+    is the product of the sums of v over each set, so that no pair is ever listed.
+
+    Args:
+        bits: bool (n, bits).
+        labels: int64 (n,), or multi-hot bool (n, L).
     """
-    signs = 2 * bits.double() - 1
-    counts = similarity.sets.bincount(minlength=len(similarity.table))  # (U,)
-    by_set = signs[similarity.sets.argsort(stable=True)].split(counts.tolist())
-    first = torch.stack([rows.sum(dim=0) for rows in by_set])  # Σ s, (U, bits)
-    second = torch.stack([rows.T @ rows for rows in by_set])  # (U, bits, bits)
-    counts = counts.double()
-    shared = (similarity.table.double() + 1) / 2  # (U, U)
-    parts = []
-    for table in (shared, 1 - shared):
-        pairs = counts @ table @ counts
-        single = (first * (table @ first)).sum(dim=0)  # Σ sₖ s′ₖ
-        both = (second * torch.einsum("uv,vkl->ukl", table, second)).sum(dim=0)
-        gram = (pairs - single[:, None] - single + both) / 4
-        parts.append(_Moments(float(pairs), (pairs - single) / 2, gram))
-    return parts[0], parts[1]
+    similarity = Similarity.of(labels)
+    signs = torch.nn.functional.pad(2 * bits.float() - 1, (1, 0), value=1.0)
+    every, signed = [], []
+    for column in signs.T:  # one row of v = sₖ sₗ at a time: memory is n × bits
+        # Whole numbers of at most n: float32 adds them without rounding below 2²⁴.
+        sums = similarity.sum_by_set(signs * column[:, None])
+        every.append(sums.sum(dim=0).double().square())
+        signed.append((sums.double() * (similarity.table @ sums)).sum(dim=0))
+    both, apart = torch.stack(every), torch.stack(signed)  # (1 + bits, 1 + bits)
+    with_label = int((similarity.table.diagonal()[similarity.sets] > 0).sum())
+    return (
+        _moments((both + apart) / 2, with_label),
+        _moments((both - apart) / 2, len(bits) - with_label),
+    )
+
+
+def _moments(products: Tensor, own: int) -> Moments:
+    """From Σ sₖ sₗ s′ₖ s′ₗ with s₀ = 1; ``own`` are pairs of a row with itself.
+
+    Such a pair differs nowhere, and so is in no sum, only in the count.
+    """
+    single = products[0, 1:]
+    gram = (products[0, 0] - single[:, None] - single + products[1:, 1:]) / 4
+    return Moments(float(products[0, 0]) - own, gram)

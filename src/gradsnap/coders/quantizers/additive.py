@@ -67,7 +67,7 @@ class AdditiveQuantizer(SummedQuantizer):
     def _learn(self, x: Tensor) -> None:
         first = start_of(GeneralizedResidualQuantizer, self, x)._encode(x)
         codes = min(
-            first, self._annealed(x, first), key=lambda found: self._solve(x, found)
+            first, self._anneal(x, first), key=lambda found: self._solve(x, found)
         )
         for step in range(SETTLING_STEPS):
             self._solve(x, codes)
@@ -75,7 +75,7 @@ class AdditiveQuantizer(SummedQuantizer):
         self._solve(x, codes)
         self.counts.copy_(code_counts(codes, self.codebook_size, x.dtype))
 
-    def _annealed(self, x: Tensor, codes: Tensor) -> Tensor:
+    def _anneal(self, x: Tensor, codes: Tensor) -> Tensor:
         """Codes (n, M) after searches in codebooks with ever less noise."""
         self._solve(x, codes)
         left = (x - self._decode(codes)).std(dim=0, correction=0)

@@ -94,7 +94,7 @@ def folded_sums(tables: Tensor, k: int) -> Candidates:
             full = tables[failed].topk(longest, dim=2, largest=False)
             again = _fold_all(full.values, full.indices, k)
             found[0][failed], found[1][failed] = again
-    return Candidates(*_ascending(tables, found[1]))
+    return Candidates(*_sort(tables, found[1]))
 
 
 def _fold_all(values: Tensor, words: Tensor, k: int) -> Fold:
@@ -142,7 +142,7 @@ def _rank_pairs(left: int, right: int, k: int) -> tuple[Tensor, Tensor]:
     return i, j
 
 
-def _ascending(tables: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+def _sort(tables: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
     """Sums of the entries of codes (n, k, M), ascending, and the codes."""
     total = sums_of_own(tables, codes)
     order = total.argsort(dim=1, stable=True)  # rounding may have swapped neighbours

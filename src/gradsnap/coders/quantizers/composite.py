@@ -119,14 +119,14 @@ class CompositeQuantizer(SummedQuantizer):
         self.codebooks.copy_(spread_blocks(product))
         self.penalty.fill_(self.strength)
         for step in track(range(self.iterations), "fitting codebooks"):
-            words = self._fitted_words(x, codes)
+            words = self._solve_words(x, codes)
             self.codebooks.copy_(words.view_as(self.codebooks))
             self.constant.copy_(super()._cross_terms(codes).mean())
             codes = self._search(x, codes, TRAINING_ROUNDS, self.seed + step)
         self.constant.copy_(super()._cross_terms(codes).mean())
         self.counts.copy_(code_counts(codes, self.codebook_size, x.dtype))
 
-    def _fitted_words(self, x: Tensor, codes: Tensor) -> Tensor:
+    def _solve_words(self, x: Tensor, codes: Tensor) -> Tensor:
         """All codewords (M·K, dim) after a few steps of L-BFGS, the codes fixed.
 
         Both terms of the objective need the Gram matrix of the codewords alone, not
@@ -142,6 +142,7 @@ class CompositeQuantizer(SummedQuantizer):
         moments = torch.cat(sums) / rows  # (M·K, dim)
         index = codes + codeword_offsets(codes, size)
         words = self.codebooks.flatten(0, 1).clone().requires_grad_()
+        penalty = self.penalty.clone()  # autograd keeps no tensor of inference mode
         optimizer = torch.optim.LBFGS(
             [words], max_iter=LBFGS_STEPS, line_search_fn="strong_wolfe"
         )
@@ -151,7 +152,7 @@ class CompositeQuantizer(SummedQuantizer):
             gram = words @ words.T
             error = (meet * gram).sum() - 2 * (moments * words).sum()
             cross = pairwise(gram, index)
-            value = error + self.penalty * cross.var(correction=0)
+            value = error + penalty * cross.var(correction=0)
             value.backward()
             return value
 

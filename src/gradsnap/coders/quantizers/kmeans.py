@@ -62,18 +62,18 @@ def accumulate(x: Tensor, assignment: Tensor, size: int) -> tuple[Tensor, Tensor
     counts = torch.zeros(blocks, size, dtype=x.dtype, device=x.device)
     counts.scatter_add_(1, assignment, torch.ones_like(assignment, dtype=x.dtype))
     sums = torch.zeros(blocks, size, width, dtype=x.dtype, device=x.device)
-    add = _scattered if x.device.type == "cpu" else _multiplied
+    add = _add_by_scatter if x.device.type == "cpu" else _add_by_product
     for block in range(blocks):
         add(sums[block], assignment[block], x[block])
     return counts, sums
 
 
-def _scattered(sums: Tensor, assignment: Tensor, x: Tensor) -> None:
+def _add_by_scatter(sums: Tensor, assignment: Tensor, x: Tensor) -> None:
     """Adds each row of x (n, d) to its place in sums (K, d), in the rows' order."""
     sums.scatter_add_(0, assignment[:, None].expand_as(x), x)
 
 
-def _multiplied(sums: Tensor, assignment: Tensor, x: Tensor) -> None:
+def _add_by_product(sums: Tensor, assignment: Tensor, x: Tensor) -> None:
     """The same by a product: on CUDA a scatter adds in any order, and runs differ."""
     rows = max(1, CHUNK_ENTRIES // len(sums))
     for places, part in zip(assignment.split(rows), x.split(rows), strict=True):

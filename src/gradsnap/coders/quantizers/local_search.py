@@ -74,12 +74,12 @@ def local_search(energy: Energy, codes: Tensor, rounds: int, seed: int) -> Tenso
     codes = energy.better(codes, icm(energy, codes))
     num_codebooks, size = energy.unaries.shape[1:]
     for _ in range(rounds if num_codebooks > 1 else 0):
-        exchanged = _exchanged(codes, size, generator)
-        codes = energy.better(codes, icm(energy, exchanged))
+        other = _exchange(codes, size, generator)
+        codes = energy.better(codes, icm(energy, other))
     return codes
 
 
-def _exchanged(codes: Tensor, size: int, generator: torch.Generator) -> Tensor:
+def _exchange(codes: Tensor, size: int, generator: torch.Generator) -> Tensor:
     """Other codewords in up to ``EXCHANGED`` codebooks of codes (n, M).
 
     Which ones is a function of the row's own code, with numbers drawn once for all

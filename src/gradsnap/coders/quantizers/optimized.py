@@ -9,6 +9,7 @@ from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.kmeans import kmeans
 from gradsnap.coders.quantizers.product import ProductQuantizer
 from gradsnap.coders.quantizers.quantizer import Candidates, Common, Quantizer
+from gradsnap.coders.rotations import procrustes
 from gradsnap.coders.tables import Tables
 from gradsnap.progress import track
 
@@ -139,13 +140,6 @@ class OptimizedProductQuantizer(Quantizer):
 
     def _inner_products(self, x: Tensor) -> Tensor:
         return self.inner._inner_products(x @ self.rotation)
-
-
-def procrustes(moments: Tensor) -> Tensor:
-    """The orthogonal R that maximizes tr(Rᵀ moments); moments and R (dim, dim)."""
-    left, _, right = torch.linalg.svd(moments)
-    rotation: Tensor = left @ right
-    return rotation
 
 
 def balanced_directions(x: Tensor, num_blocks: int) -> Tensor:

@@ -81,13 +81,13 @@ class ProductQuantizer(Quantizer):
 
     def _decode(self, codes: Tensor) -> Tensor:
         blocks = torch.arange(self.num_codebooks, device=codes.device)
-        return self._joined(self.codebooks[blocks, codes])
+        return self._join(self.codebooks[blocks, codes])
 
     def _mix(self, weights: Tensor) -> Tensor:
         mixed = torch.bmm(weights.transpose(0, 1), self.codebooks)  # (M, n, width)
-        return self._joined(mixed.transpose(0, 1))
+        return self._join(mixed.transpose(0, 1))
 
-    def _joined(self, words: Tensor) -> Tensor:
+    def _join(self, words: Tensor) -> Tensor:
         """Blocks (n, M, width) side by side, without their padding: (n, dim)."""
         longer = self.dim % self.num_codebooks
         if longer == 0:

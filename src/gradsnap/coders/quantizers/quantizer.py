@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Self, TypedDict
 import torch
 from torch import Tensor
 
-from gradsnap.coders.checks import check_count, check_sizes
+from gradsnap.coders.checks import check_codebook_size, check_count, check_sizes
 from gradsnap.coders.coder import Coder, Reduce, full_precision
+from gradsnap.coders.packing import bits_of
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
@@ -85,14 +86,7 @@ class Quantizer(Coder):
         Raises:
             InputError: the bits cannot be divided among such codebooks.
         """
-        size = codebook_size or size_of_codebooks(bits)
-        each = size.bit_length() - 1
-        if size != 2**each or bits < 1 or bits % max(each, 1):
-            raise InputError(
-                f"{bits} bits cannot be made of codebooks of {size} codewords: bits "
-                f"must be a multiple of {each}, and {size} a power of two"
-            )
-        return cls(dim, bits // each, size, **options)
+        return cls(dim, *split_bits(bits, codebook_size), **options)
 
     # --- what a child writes ------------------------------------------------
 
@@ -125,7 +119,7 @@ class Quantizer(Coder):
     @property
     def bits(self) -> int:
         """Length of a code in bits."""
-        return self.num_codebooks * (self.codebook_size.bit_length() - 1)
+        return self.num_codebooks * bits_of(self.codebook_size)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -206,6 +200,22 @@ class Quantizer(Coder):
             return x
         chosen = torch.randperm(len(x), generator=self._generator())[:most]
         return x[chosen.to(x.device)]
+
+
+def split_bits(bits: int, codebook_size: int | None = None) -> tuple[int, int]:
+    """How many codebooks, and of which size, make a code of so many bits.
+
+    Raises:
+        InputError: the bits cannot be divided among such codebooks.
+    """
+    size = size_of_codebooks(bits) if codebook_size is None else codebook_size
+    check_codebook_size(size)
+    if bits < 1 or bits % bits_of(size):
+        raise InputError(
+            f"{bits} bits cannot be made of codebooks of {size} codewords: bits must "
+            f"be a multiple of {bits_of(size)}, and at least that"
+        )
+    return bits // bits_of(size), size
 
 
 def size_of_codebooks(bits: int) -> int:

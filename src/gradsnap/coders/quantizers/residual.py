@@ -10,8 +10,8 @@ from gradsnap.coders.quantizers.summed import (
     BeamOptions,
     SummedQuantizer,
     beam_codes,
-    left_by_others,
-    summed,
+    residual_of_others,
+    sum_codewords,
 )
 from gradsnap.progress import track
 
@@ -44,13 +44,13 @@ class ResidualQuantizer(SummedQuantizer):
             self.codebooks[m], self.counts[m] = found
             stages = self.codebooks[: m + 1]
             codes = beam_codes(x, stages, self.beam_size)[1][:, 0]
-            residual = x - summed(codes, stages)
+            residual = x - sum_codewords(codes, stages)
 
     def _target(self, x: Tensor, codes: Tensor, m: int, reduce: Reduce) -> Tensor:
         """What stage m should reconstruct: what the stages before it left, (n, dim)."""
         if m == 0:
             return x
-        return x - summed(codes[:, :m], self.codebooks[:m])
+        return x - sum_codewords(codes[:, :m], self.codebooks[:m])
 
 
 class GeneralizedResidualQuantizer(SummedQuantizer):
@@ -93,7 +93,7 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
 
     def _recluster(self, x: Tensor, codes: Tensor, m: int) -> None:
         """A step of k-means on codebook m, all others fixed; codes in place."""
-        target = left_by_others(x, codes, self.codebooks, m)[None]
+        target = residual_of_others(x, codes, self.codebooks, m)[None]
         found = kmeans(
             target,
             self.codebook_size,
@@ -123,7 +123,6 @@ def start_of(kind: type[Start], quantizer: SummedQuantizer, x: Tensor) -> Start:
 
 def better_codes(x: Tensor, old: Tensor, new: Tensor, codebooks: Tensor) -> Tensor:
     """Row by row, whichever codes (n, M) reconstruct x (n, dim) better."""
-    errors = [
-        (x - summed(codes, codebooks)).square().sum(dim=1) for codes in (old, new)
-    ]
-    return new.where((errors[1] < errors[0])[:, None], old)
+    before = (x - sum_codewords(old, codebooks)).square().sum(dim=1)
+    after = (x - sum_codewords(new, codebooks)).square().sum(dim=1)
+    return new.where((after < before)[:, None], old)

@@ -78,7 +78,7 @@ class SummedQuantizer(Quantizer):
         return beam_codes(x, self.codebooks, self.beam_size)[1][:, 0]
 
     def _decode(self, codes: Tensor) -> Tensor:
-        return summed(codes, self.codebooks)
+        return sum_codewords(codes, self.codebooks)
 
     def _update(self, x: Tensor, reduce: Reduce) -> None:
         """Sequential k-means, codebook after codebook, on what the others leave."""
@@ -98,7 +98,7 @@ class SummedQuantizer(Quantizer):
 
     def _target(self, x: Tensor, codes: Tensor, m: int, reduce: Reduce) -> Tensor:
         """What codebook m should reconstruct: x less all other codewords, (n, dim)."""
-        return left_by_others(x, codes, self.codebooks, m)
+        return residual_of_others(x, codes, self.codebooks, m)
 
     def _candidates(self, x: Tensor, k: int) -> Candidates:
         scores, codes = beam_codes(x, self.codebooks, max(k, self.beam_size), keep=k)
@@ -123,9 +123,9 @@ class SummedQuantizer(Quantizer):
         return self._decode(codes).square().sum(dim=1) - own
 
 
-def left_by_others(x: Tensor, codes: Tensor, codebooks: Tensor, m: int) -> Tensor:
+def residual_of_others(x: Tensor, codes: Tensor, codebooks: Tensor, m: int) -> Tensor:
     """The rows x (n, dim) less the codewords of all codebooks but m, (n, dim)."""
-    return x - summed(codes, codebooks) + codebooks[m, codes[:, m]]
+    return x - sum_codewords(codes, codebooks) + codebooks[m, codes[:, m]]
 
 
 def codeword_offsets(codes: Tensor, codebook_size: int) -> Tensor:
@@ -133,7 +133,7 @@ def codeword_offsets(codes: Tensor, codebook_size: int) -> Tensor:
     return torch.arange(codes.shape[-1], device=codes.device) * codebook_size
 
 
-def summed(codes: Tensor, codebooks: Tensor) -> Tensor:
+def sum_codewords(codes: Tensor, codebooks: Tensor) -> Tensor:
     """Sums of the codewords of codes (n, M) in codebooks (M, K, dim): (n, dim)."""
     index = codes + codeword_offsets(codes, codebooks.shape[1])
     return functional.embedding_bag(index, codebooks.flatten(0, 1), mode="sum")

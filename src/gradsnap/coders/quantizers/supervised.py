@@ -7,6 +7,9 @@ from torch import Tensor
 
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.composite import CompositeQuantizer
+from gradsnap.coders.quantizers.quantizer import split_bits
+from gradsnap.coders.rotations import principal_directions
+from gradsnap.coders.similarity import many_hot
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
@@ -82,9 +85,9 @@ class SupervisedQuantizer(Coder):
         cls, dim: int, bits: int, codebook_size: int | None = None, **options: Any
     ) -> Self:
         """A coder of so many bits; vectors shorter than the map are mapped to dim."""
-        inner = CompositeQuantizer.of_bits(dim, bits, codebook_size)
-        options.setdefault("projected_dim", min(dim, max(32, inner.num_codebooks)))
-        return cls(dim, inner.num_codebooks, inner.codebook_size, **options)
+        num_codebooks, size = split_bits(bits, codebook_size)
+        options.setdefault("projected_dim", min(dim, max(32, num_codebooks)))
+        return cls(dim, num_codebooks, size, **options)
 
     @property
     def bits(self) -> int:
@@ -98,25 +101,25 @@ class SupervisedQuantizer(Coder):
 
     def _fit(self, x: Tensor, labels: Tensor) -> None:
         self.mean.copy_(x.mean(dim=0))
-        centred, targets = x - self.mean, _centred_targets(labels)
+        centred, targets = x - self.mean, _centred_targets(labels).to(x)
         projection = self._first_projection(centred, targets)
         words = _unit(centred @ projection)
         for _ in range(self.iterations):
-            words = self._reconstructed(_unit(centred @ projection), words, targets)
-            projection = _regressed(centred, words, self.ridge)
+            words = self._reconstruct(_unit(centred @ projection), words, targets)
+            projection = ridge_regression(centred, words, self.ridge)
         self.projection.copy_(projection)
         self.quantizer.fit(centred @ projection)
 
     def _first_projection(self, centred: Tensor, targets: Tensor) -> Tensor:
         """Scores of a linear classifier, then principal directions of little weight."""
-        scores = _regressed(centred, targets, self.ridge)[:, : self.quantizer.dim]
-        rest = _principal(centred, self.quantizer.dim - scores.shape[1])
+        scores = ridge_regression(centred, targets, self.ridge)[:, : self.quantizer.dim]
+        rest = principal_directions(centred, self.quantizer.dim - scores.shape[1])
         weight = FIRST_SHARE * _size(centred @ scores) / _size(centred)
         return torch.cat([scores, weight * rest], dim=1)
 
-    def _reconstructed(self, mapped: Tensor, words: Tensor, targets: Tensor) -> Tensor:
+    def _reconstruct(self, mapped: Tensor, words: Tensor, targets: Tensor) -> Tensor:
         """New X̂ (n, r) given mapped rows (n, r), the last X̂, and labels (n, L)."""
-        classifier = _regressed(words, targets, self.ridge)  # (r, L)
+        classifier = ridge_regression(words, targets, self.ridge)  # (r, L)
         metric = classifier @ classifier.T
         metric.diagonal().add_(self.coupling)
         values, vectors = torch.linalg.eigh(metric)
@@ -129,7 +132,7 @@ class SupervisedQuantizer(Coder):
             self.quantizer.codebook_size,
             seed=self.seed,
             iterations=TARGET_ITERATIONS,
-        ).to(mapped.device)
+        ).to(mapped)
         found: Tensor = inner.fit(wanted)(wanted)
         new: Tensor = torch.linalg.solve(root, found.T).T
         return new
@@ -167,21 +170,11 @@ def _unit(rows: Tensor) -> Tensor:
 
 def _centred_targets(labels: Tensor) -> Tensor:
     """Labels for each class, less their mean, mean squared length one, (n, L)."""
-    if labels.ndim == 1:
-        _, numbers = labels.unique(return_inverse=True)
-        labels = torch.nn.functional.one_hot(numbers)
-    targets = labels.float()
+    targets = many_hot(labels)
     return _unit(targets - targets.mean(dim=0))
 
 
-def _principal(centred: Tensor, count: int) -> Tensor:
-    """Directions of most variance, (dim, count)."""
-    _, vectors = torch.linalg.eigh(centred.T @ centred)
-    directions: Tensor = vectors.flip(1)[:, :count]
-    return directions
-
-
-def _regressed(x: Tensor, targets: Tensor, ridge: float) -> Tensor:
+def ridge_regression(x: Tensor, targets: Tensor, ridge: float) -> Tensor:
     """Least squares with a ridge: weights (d, t) from x (n, d) to targets (n, t)."""
     gram = x.T @ x
     gram.diagonal().add_(ridge * float(gram.diagonal().mean()) + 1e-12)

@@ -1,4 +1,4 @@
-"""Which rows should have like hashes, without a table of all pairs."""
+"""Which rows should have like codes, without a table of all pairs."""
 
 from dataclasses import dataclass
 
@@ -23,16 +23,12 @@ class Similarity:
     @classmethod
     def of(cls, labels: Tensor) -> "Similarity":
         """Of labels int64 (n,), or multi-hot bool (n, L)."""
-        if labels.ndim == 1:
-            found, sets = labels.unique(return_inverse=True)
-            shared = torch.eye(len(found), device=labels.device)
-        else:
-            found, sets = labels.unique(dim=0, return_inverse=True)
-            many_hot = found.float()
-            shared = (many_hot @ many_hot.T > 0).float()
+        found, sets = label_sets(labels)
+        # of one label a row, a set shares with itself alone: no product is needed
+        shared = found if labels.ndim == 1 else (found @ found.T > 0).float()
         return cls(sets, 2 * shared - 1)
 
-    def summed(self, values: Tensor) -> Tensor:
+    def sum_by_set(self, values: Tensor) -> Tensor:
         """Zᵀ values: sums over the rows of each set, (U, c), of values (n, c)."""
         total = torch.zeros(
             len(self.table), values.shape[1], dtype=values.dtype, device=values.device
@@ -41,12 +37,20 @@ class Similarity:
 
     def times(self, values: Tensor) -> Tensor:
         """S values, (n, c), of values (n, c)."""
-        return (self.table.to(values.dtype) @ self.summed(values))[self.sets]
+        return (self.table.to(values.dtype) @ self.sum_by_set(values))[self.sets]
+
+
+def label_sets(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The different sets of labels, multi-hot float (U, L), and each row's, (n,)."""
+    found, sets = labels.unique(dim=0, return_inverse=True)
+    if labels.ndim == 1:
+        return torch.eye(len(found), device=labels.device), sets
+    return found.float(), sets
 
 
 def many_hot(labels: Tensor) -> Tensor:
     """Labels as 0 and 1 for each class, float (n, L)."""
     if labels.ndim == 2:
         return labels.float()
-    _, numbers = labels.unique(return_inverse=True)
-    return torch.nn.functional.one_hot(numbers).float()
+    found, sets = label_sets(labels)
+    return found[sets]

@@ -1,0 +1,27 @@
+"""Directions and rotations that several coders learn."""
+
+import torch
+from torch import Tensor
+
+
+def principal_directions(centred: Tensor, count: int) -> Tensor:
+    """The ``count`` directions of most variance of centred rows (n, dim), (dim, count)."""
+    values = centred.double()
+    _, vectors = torch.linalg.eigh(values.T @ values)  # ascending
+    return orient(vectors.flip(1)[:, :count]).to(centred.dtype)
+
+
+def orient(directions: Tensor) -> Tensor:
+    """Directions (dim, c), or one (dim,), turned so that the largest entry is positive.
+
+    An eigenvector has no sign of its own: two machines may find opposite ones.
+    """
+    place = directions.abs().argmax(dim=0, keepdim=True)
+    return directions * directions.gather(0, place).sign()
+
+
+def procrustes(moments: Tensor) -> Tensor:
+    """The orthogonal R that maximizes tr(Rᵀ moments); moments and R (dim, dim)."""
+    left, _, right = torch.linalg.svd(moments)
+    rotation: Tensor = left @ right
+    return rotation
