@@ -64,7 +64,7 @@ def vectors(tmp_path: Path) -> Path:
 def test_codes_equal_the_models(photos, model, tmp_path) -> None:
     gradsnap("encode", model, photos, "--out", tmp_path / "codes.npy")
     opened = gs.load(model)
-    dataset = open_dataset(photos, channels=opened.config.data.channels)
+    dataset = opened.open(str(photos))
     expected = opened.encode(dataset)
     assert torch.equal(torch.from_numpy(np.load(tmp_path / "codes.npy")), expected)
 
@@ -112,10 +112,10 @@ def test_vectors_alone(vectors, tmp_path, kind) -> None:
 
 
 def test_saving_now_and_then_changes_nothing(vectors, tmp_path, monkeypatch) -> None:
-    from gradsnap.inference import streams
+    from gradsnap.inference import embedding
 
     gradsnap("index", vectors, "--bits", 16, "--out", tmp_path / "one")
-    monkeypatch.setattr(streams, "BLOCK", 64)
+    monkeypatch.setattr(embedding, "BLOCK", 64)
     monkeypatch.setattr(index_verb, "SAVE_EVERY", 100)
     gradsnap("index", vectors, "--bits", 16, "--out", tmp_path / "many")
     one, many = (gs.load_index(tmp_path / name) for name in ("one", "many"))
