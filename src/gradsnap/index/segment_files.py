@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.errors import FileFormatError
-from gradsnap.index.identifiers import narrow
 from gradsnap.index.metadata import StoredTable, write_metadata
 from gradsnap.index.names import Names
-from gradsnap.index.segments import Segment
+from gradsnap.index.segments import Segment, narrow
 
 Array = NDArray[Any]
 Entry = dict[str, Any]
