@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks.report import say
 from benchmarks.vectors import Setting
 from gradsnap.coders.quantizers import ProductQuantizer
-from gradsnap.index.faiss_forms import ProductForm
+from gradsnap.index.faiss_forms import product_form
 
 DIM = 192
 CLUSTERS = {"5,000 clusters": 5_000, "90,000 clusters": 90_000}
@@ -104,12 +104,9 @@ def many_codes(quantizer: ProductQuantizer, rows: int) -> Tensor:
 
 def faiss_pq(quantizer: ProductQuantizer, codes: Tensor) -> Any:
     """FAISS's IndexPQ with the same codebooks and codes."""
-    form = ProductForm.of(quantizer)
+    form = product_form(quantizer)
     if form is None:
         raise TypeError(type(quantizer).__name__)
-    pq = form.faiss_quantizer()
-    index = faiss.IndexPQ(pq.d, pq.M, pq.nbits)
-    index.pq = pq
-    index.is_trained = True
+    index = form.faiss_index()
     index.add_sa_codes(np.ascontiguousarray(codes.numpy()))
     return index

@@ -30,7 +30,8 @@ def run(setting: Setting) -> Iterator[Row]:
         )
         listed = InvertedIndex(quantizer, centroids=databases.realistic(1024, seed=6))
         generator = torch.Generator().manual_seed(0)
-        listed.add_codes(codes, torch.randint(1024, (rows,), generator=generator))
+        lists = torch.randint(1024, (rows,), generator=generator)
+        listed.add_codes(codes, lists=lists)
         what = f"{rows:,} x {8 * num_codebooks} bits in lists, ids of 4 bytes"
         yield from _measured(listed, what, num_codebooks + 4)
 

@@ -46,7 +46,7 @@ def run(setting: Setting) -> Iterator[Row]:
             kind = type(index).__name__
             say(f"lists: {kind}, {index.num_lists:,} lists, {work.name} …")
             index.fit(work.database[:131_072])
-            index.add_codes(codes, index.lists_of(work.database))
+            index.add_codes(codes, lists=index.lists_of(work.database))
             tuning = index.tune(work.queries, truth, TARGET)
             reached = next(t.recall for t in tuning.curve if t.probes == tuning.probes)
             note = f"{tuning.probes} of {index.num_lists:,} lists, recall {reached:.3f}"

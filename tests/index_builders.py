@@ -8,45 +8,56 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
-from gradsnap.index import INDEXES
+from gradsnap.errors import InputError
+from gradsnap.index import INDEXES, Refiner
+from gradsnap.index.lists import ListedIndex
 from tests.conftest import clustered, fitted
 
-OVER_QUANTIZERS = [kind for kind in INDEXES if kind != "hamming"]
-OPTIONS: dict[str, dict[str, Any]] = {
-    "exhaustive": {},
-    "inverted": {"num_lists": 6, "probes": 6},
-    "multi": {"codewords": 4, "probes": 16},
-    "local": {"num_lists": 4, "probes": 4},
-}
-"""All lists are looked into, so that results are those of a scan of everything."""
+OVER_QUANTIZERS = [kind for kind, one in INDEXES.items() if one.takes_vectors]
+COUNT = 36
+"""What indexes are sized for: few lists, so that all of them can be looked into."""
 
 
 @functools.cache
 def learned(index_kind: str, residual: bool) -> dict[str, Tensor]:
     """What ``fit`` learns beside codebooks: the same for every quantizer."""
-    index = INDEXES[index_kind](fitted("pq"), **_options(index_kind, residual))
-    state: dict[str, Tensor] = index.fit(clustered(300)).state()
-    return state
+    return _empty(index_kind, fitted("pq"), residual).fit(clustered(300)).state()
 
 
-def _options(index_kind: str, residual: bool) -> dict[str, Any]:
-    residual = residual and index_kind in ("inverted", "multi")
-    return OPTIONS[index_kind] | ({"residual": True} if residual else {})
+def _empty(
+    index_kind: str,
+    quantizer: Quantizer,
+    residual: bool,
+    refiner: Refiner | None = None,
+) -> Any:
+    kind = INDEXES[index_kind]
+    try:
+        index = kind.of_size(quantizer, COUNT, residual=residual, refiner=refiner)
+    except InputError:  # a kind that has no use for residuals
+        index = kind.of_size(quantizer, COUNT, refiner=refiner)
+    if isinstance(index, ListedIndex):
+        index.probes = index.num_lists
+    return index
 
 
 def made(
-    index_kind: str, quantizer: Quantizer, residual: bool = False, **more: Any
+    index_kind: str,
+    quantizer: Quantizer,
+    residual: bool = False,
+    refiner: Refiner | None = None,
 ) -> Any:
-    """An index that is ready for items, without learning its lists again."""
-    index = INDEXES[index_kind](quantizer, **(_options(index_kind, residual) | more))
-    if index_kind != "exhaustive":
-        index.restore(learned(index_kind, residual))
+    """An index that is ready for items, without learning its lists again.
+
+    All lists are looked into, so that results are those of a scan of everything.
+    """
+    index = _empty(index_kind, quantizer, residual, refiner)
+    index.restore(learned(index_kind, residual))
     return index
 
 
 def reconstructions(index: Any, x: Tensor) -> Tensor:
     """What the index keeps of x (n, dim), in double precision, by definition."""
-    quantizer: Quantizer = index.quantizer
+    quantizer: Quantizer = index.coder
     if not getattr(index, "residual", False):
         return quantizer.decode(quantizer.encode(x)).double()
     lists = index.lists_of(x)
@@ -78,7 +89,7 @@ def table_search(
     index: Any, queries: Tensor, x: Tensor, ids: list[Any], k: int
 ) -> list[list[tuple[float, Any]]]:
     """The same by ``quantizer.distances``, list by list."""
-    quantizer: Quantizer = index.quantizer
+    quantizer: Quantizer = index.coder
     whole = torch.empty(len(queries), len(x), dtype=torch.float64)
     if not getattr(index, "residual", False):
         whole[:] = quantizer.distances(queries, quantizer.encode(x))

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 import gradsnap as gs
 from gradsnap.cli import index as index_verb
 from gradsnap.cli.app import app
-from gradsnap.data import open_dataset
 from gradsnap.errors import GradsnapError
 
 RUNNER = CliRunner()

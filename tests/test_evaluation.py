@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from gradsnap import compiled
-from gradsnap.coders.hashers import packed_bits, unpacked_bits
+from gradsnap.coders.packing import packed_bits, unpacked_bits
 from gradsnap.errors import InputError
 from gradsnap.evaluation import (
     CodeDistances,

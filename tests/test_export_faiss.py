@@ -1,5 +1,6 @@
 """FAISS files: what FAISS finds in them is what we find."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from gradsnap.coders import CODERS
+from gradsnap.coders.hashers import RandomHasher
+from gradsnap.coders.packing import packed_bits
 from gradsnap.coders.quantizers import OptimizedProductQuantizer
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.export import from_faiss, to_faiss, write_faiss
-from gradsnap.index import ExhaustiveIndex, HammingIndex, packed_bits
+from gradsnap.export import faiss_names, from_faiss, to_faiss, write_faiss
+from gradsnap.index import ExhaustiveIndex, HammingIndex
 from tests.conftest import DIM, clustered, fitted, gaussian
 from tests.index_builders import made
 
@@ -72,6 +76,41 @@ def test_hashes(tmp_path: Path) -> None:
     assert set(ids.flatten()) <= set(range(7, 207))
 
 
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_hasher(bits: int, tmp_path: Path) -> None:
+    hasher = RandomHasher(DIM, bits).fit(X)
+    index = ExhaustiveIndex(hasher).add(X)
+    write_faiss(index, tmp_path / "hasher.faiss")
+    theirs = faiss.read_index_binary(str(tmp_path / "hasher.faiss"))
+    distances, ids = theirs.search(hasher.encode(QUERIES).numpy(), 10)
+    ours = index.search(QUERIES, 10)
+    assert np.array_equal(distances, ours.distances.numpy())
+    exact = hasher.distances(QUERIES, hasher.encode(X)).numpy()
+    assert np.array_equal(np.take_along_axis(exact, ids, axis=1), distances)
+
+
+@pytest.mark.parametrize("kind", ["exhaustive", "inverted"])
+def test_names_lie_beside(kind: str, tmp_path: Path) -> None:
+    index = made(kind, fitted("pq"))
+    names = [f"photo {i:03d} ä\n.jpg" for i in range(200)]
+    index.add(X[:150], names[:150]).add(X[150:], names[150:]).remove(names[3:5])
+    path = tmp_path / "photos.faiss"
+    write_faiss(index, path)
+    kept = json.loads((tmp_path / "photos.faiss.names.json").read_text("utf-8"))
+    assert kept == faiss_names(index) == names[:3] + names[5:]
+    distances, ids = faiss.read_index(str(path)).search(QUERIES.numpy(), 198)
+    assert np.array_equal(np.sort(ids), np.arange(198)[None].repeat(12, axis=0))
+    ours = index.search(QUERIES, 198)
+    for row, far, wanted, exact in zip(
+        ids, distances, ours.ids, ours.distances.tolist(), strict=True
+    ):
+        by_name = dict(zip(wanted, exact, strict=True))
+        theirs = [by_name[kept[i]] for i in row]
+        np.testing.assert_allclose(far, theirs, rtol=1e-4, atol=1e-3)
+    write_faiss(made(kind, fitted("pq")).add(X), path)
+    assert [p.name for p in tmp_path.iterdir()] == ["photos.faiss"]
+
+
 def test_an_empty_index_is_exported() -> None:
     assert to_faiss(ExhaustiveIndex(fitted("pq"))).ntotal == 0
     assert to_faiss(ExhaustiveIndex(fitted("rvq"))).ntotal == 0
@@ -86,8 +125,12 @@ def test_what_faiss_lacks_is_refused() -> None:
         to_faiss(made("inverted", fitted("rvq")).add(X))
     with pytest.raises(InputError, match="MultiIndex over a ProductQuantizer whose"):
         to_faiss(made("multi", fitted("opq")).add(X))
-    with pytest.raises(InputError, match="ids of this index are strings"):
-        to_faiss(ExhaustiveIndex(fitted("pq")).add(X[:1], ["a"]))
+    weighted = HammingIndex(8, weights=torch.arange(8))
+    with pytest.raises(InputError, match="got 8 bits with weights"):
+        to_faiss(weighted)
+    supervised = CODERS["sq"](DIM, 2, 16, projected_dim=8)
+    with pytest.raises(InputError, match="no ExhaustiveIndex over a Supervised"):
+        to_faiss(ExhaustiveIndex(supervised))
     with pytest.raises(InputError, match="whole bytes without weights, got 9 bits"):
         to_faiss(HammingIndex(9))
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gradsnap.coders import HASHERS
 from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.export import onnx as exporting
@@ -28,6 +29,23 @@ def codes_in_onnx(path: Path, x: Tensor) -> Tensor:
 def test_plain_encoders_give_the_same_codes(quantizer_kind: str) -> None:
     quantizer, x = fitted(quantizer_kind), clustered(300, seed=5)
     assert torch.equal(encoder_of(quantizer)(x), quantizer.encode(x).long())
+
+
+@pytest.mark.parametrize("kind", ["sign", "lsh", "pcah", "itq", "weighted"])
+@pytest.mark.parametrize("bits", [8, 5, 12])
+def test_hashers_by_hyperplanes_too(kind: str, bits: int) -> None:
+    x = clustered(300, dim=bits if kind == "sign" else 12, seed=5)
+    hasher = HASHERS[kind](x.shape[1], bits).fit(x, torch.arange(300) % 3)
+    assert torch.equal(encoder_of(hasher)(x), hasher.encode(x).long())
+
+
+@pytest.mark.slow
+def test_a_hasher_in_onnx(tmp_path: Path) -> None:
+    x = clustered(100, seed=5)
+    hasher = HASHERS["lsh"](DIM, 12).fit(x)
+    write_onnx(hasher, tmp_path / "hasher.onnx")
+    found = codes_in_onnx(tmp_path / "hasher.onnx", x)
+    assert torch.equal(found, hasher.encode(x).long())
 
 
 @pytest.mark.slow  # the exporter takes seconds a graph
@@ -61,7 +79,9 @@ def test_images_to_codes(tmp_path: Path) -> None:
 
 
 def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="codes of a AdditiveQuantizer are found by"):
+    with pytest.raises(
+        InputError, match="AdditiveQuantizer cannot be written as a graph; known: Prod"
+    ):
         write_onnx(fitted("aq"), tmp_path / "encoder.onnx")
     with pytest.raises(NotFittedError):
         write_onnx(ProductQuantizer(4, 2, 4), tmp_path / "encoder.onnx")

@@ -248,19 +248,21 @@ def test_codes_can_be_added(index_kind: str, queries: Tensor) -> None:
     x = clustered(50, seed=1)
     ours, ready = made(index_kind, fitted("pq")), made(index_kind, fitted("pq"))
     ours.add(x)
-    codes = ready.quantizer.encode(x)
-    if index_kind == "exhaustive":
-        ready.add_codes(codes)
-    else:
-        lists = ready.lists_of(x)
-        if index_kind == "local":
-            codes = ready.quantizer.encode(ready._left(x, lists))
-        ready.add_codes(codes, lists)
-        with pytest.raises(InputError, match=r"codes must lie in 0\.\."):
-            ready.add_codes(codes, lists + 1000)
+    codes, lists = ready._encode(x)
+    ready.add_codes(codes, lists=lists)
     assert torch.equal(ours.search(queries, 9).ids, ready.search(queries, 9).ids)
     with pytest.raises(InputError, match="expected codes of shape"):
-        ready.add_codes(codes[:, :2], torch.zeros(50).long())
+        ready.add_codes(codes[:, :2], lists=lists)
+    if lists is None:
+        with pytest.raises(InputError, match=r"of kind .* need no lists"):
+            ready.add_codes(codes, lists=torch.zeros(50).long())
+        return
+    with pytest.raises(InputError, match=r"codes must lie in 0\.\."):
+        ready.add_codes(codes, lists=lists + 1000)
+    with pytest.raises(InputError, match="50 codes need as many lists, got 3"):
+        ready.add_codes(codes, lists=lists[:3])
+    with pytest.raises(InputError, match=r"need lists=lists_of\(vectors\)"):
+        ready.add_codes(codes)
 
 
 # --- what is refused ----------------------------------------------------------
@@ -307,20 +309,19 @@ def test_bad_vectors_are_refused(index: Any, queries: Tensor) -> None:
 
 def test_an_unfitted_quantizer_is_refused(index_kind: str) -> None:
     unfitted: Quantizer = ProductQuantizer(DIM, 2, 4)
-    options = {} if index_kind == "exhaustive" else {"probes": 2}
-    if index_kind in ("inverted", "local"):
-        options["num_lists"] = 2
-    index = INDEXES[index_kind](unfitted, **options)
+    index = INDEXES[index_kind].of_size(unfitted, 4)
+    assert index.learns
     with pytest.raises(NotFittedError):
         index.add(clustered(4))
     index.fit(clustered(50)).add(clustered(50))
     assert unfitted.fitted
+    assert not index.learns
     assert len(index) == 50
 
 
 def test_changed_codebooks_are_refused(index: Any, tmp_path: Path) -> None:
-    index.quantizer.update(clustered(50, seed=6))
-    with pytest.raises(InputError, match="codebooks changed since items were added"):
+    index.coder.update(clustered(50, seed=6))
+    with pytest.raises(InputError, match="ProductQuantizer changed since items were"):
         index.add(clustered(3))
-    with pytest.raises(InputError, match="codebooks changed since items were added"):
+    with pytest.raises(InputError, match="ProductQuantizer changed since items were"):
         index.save(tmp_path / "index")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradsnap.coders.packing import bytes_of, pack, unpack
+from gradsnap.coders.packing import bytes_of, pack, packed_bits, unpack
 from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError
 from gradsnap.index import (
@@ -19,7 +19,6 @@ from gradsnap.index import (
     MultiIndex,
     fastscan,
     load_index,
-    packed_bits,
 )
 from tests.conftest import DIM, clustered, fitted
 
@@ -166,5 +165,5 @@ def test_local_rotations_lower_the_error() -> None:
         )
         index.fit(x)
         lists = index.lists_of(x)
-        errors.append(index.quantizer.error(index._left(x, lists)))
+        errors.append(index.coder.error(index._left(x, lists)))
     assert errors[1] < 0.9 * errors[0]

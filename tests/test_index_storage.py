@@ -17,11 +17,11 @@ from gradsnap.index import (
     ExhaustiveIndex,
     HalfPrecision,
     LongerCode,
+    folder_reading,
+    folder_writing,
     load_index,
-    manifest,
-    storage,
 )
-from gradsnap.index.lock import only_writer
+from gradsnap.index.folder_writing import only_writer
 from tests.conftest import DIM, clustered, fitted
 from tests.index_builders import OVER_QUANTIZERS, made
 
@@ -123,7 +123,7 @@ def test_another_index_is_replaced(folder: Path) -> None:
     assert {p.name for p in folder.iterdir()} == {
         "manifest.json",
         "writer.lock",
-        *manifest.read_manifest(folder)["files"],
+        *folder_reading.read_manifest(folder)["files"],
     }
 
 
@@ -174,7 +174,7 @@ def test_large_files_are_verified_on_request(
     path.write_bytes(raw)
     with pytest.raises(FileFormatError, match="was changed: its checksum"):
         load_index(folder)
-    monkeypatch.setattr(manifest, "SMALL", 10)
+    monkeypatch.setattr(folder_reading, "SMALL", 10)
     opened = load_index(folder)
     with pytest.raises(FileFormatError, match=r"\.codes was changed"):
         opened.verify()
@@ -201,7 +201,7 @@ def test_a_foreign_manifest_is_refused(
     content = json.loads((folder / "manifest.json").read_text())
     del content["sha256"]
     content |= change
-    content["sha256"] = manifest._digest(content)
+    content["sha256"] = folder_reading._digest(content)
     (folder / "manifest.json").write_text(json.dumps(content))
     with pytest.raises(FileFormatError, match=message):
         load_index(folder)
@@ -209,13 +209,13 @@ def test_a_foreign_manifest_is_refused(
 
 def test_lists_that_lead_outside_are_refused(tmp_path: Path) -> None:
     made("inverted", fitted("pq")).add(clustered(50)).save(tmp_path / "index")
-    content = manifest.read_manifest(tmp_path / "index")
+    content = folder_reading.read_manifest(tmp_path / "index")
     name = content["segments"][0]["columns"]["bounds"][0]
     bounds = np.fromfile(tmp_path / "index" / name, np.uint32)
     bounds[-1] = 10**6
     bounds.tofile(tmp_path / "index" / name)
-    content["files"][name] = manifest.file_entry(tmp_path / "index" / name)
-    manifest.write_manifest(tmp_path / "index", content)
+    content["files"][name] = folder_reading.file_entry(tmp_path / "index" / name)
+    folder_reading.write_manifest(tmp_path / "index", content)
     with pytest.raises(FileFormatError, match=r"lists of .* do not add up"):
         load_index(tmp_path / "index")
 
@@ -223,9 +223,9 @@ def test_lists_that_lead_outside_are_refused(tmp_path: Path) -> None:
 def test_other_codebooks_are_refused(folder: Path) -> None:
     assert len(load_index(folder, fitted("pq"))) == 120
     other = fitted("pq").update(clustered(30, seed=9))
-    with pytest.raises(InputError, match="was made with other codebooks"):
+    with pytest.raises(InputError, match="was made with another coder"):
         load_index(folder, other)
-    with pytest.raises(InputError, match="was made with other codebooks"):
+    with pytest.raises(InputError, match="was made with another coder"):
         load_index(folder, fitted("rvq"))
 
 
@@ -236,7 +236,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 import torch
 from gradsnap.index import load_index
-from gradsnap.index.manifest import read_manifest
+from gradsnap.index.folder_reading import read_manifest
 from tests.conftest import clustered
 
 def writes(folder, count):
@@ -271,20 +271,51 @@ for _ in range(12):
 """
 
 
-def test_a_kill_leaves_the_old_or_the_new(folder: Path) -> None:
+def in_python(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a process of its own."""
     root = Path(__file__).parent.parent
     paths = os.pathsep.join([str(root / "src"), str(root)])
     environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", KILLER, str(folder)]
-    done = subprocess.run(
+    command = [sys.executable, "-c", script, str(folder)]
+    return subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False
     )
+
+
+def test_a_kill_leaves_the_old_or_the_new(folder: Path) -> None:
+    done = in_python(KILLER, folder)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) == 12
 
 
+READER = """
+import json, sys
+import torch
+from gradsnap.index import load_index
+index = load_index(sys.argv[1])
+ids = index.search(torch.zeros(3, 8), 5).ids[0]
+sys.stdout.write(json.dumps(index.metadata(ids)))
+"""
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_reading_metadata_leaves_nothing_for_the_exit(
+    times: int, tmp_path: Path
+) -> None:
+    """An Arrow thread that let go of a Python file at exit aborted the process."""
+    index = ExhaustiveIndex(fitted("pq", codebook_size=4))
+    for part in range(3):
+        label = {"label": [f"{part} {i}" for i in range(400)]}
+        index.add(clustered(400, seed=part), metadata=label)
+        index.save(tmp_path / "index")
+    for _ in range(times):
+        done = in_python(READER, tmp_path / "index")
+        assert done.returncode == 0, done.stderr
+        assert len(json.loads(done.stdout)) == 5
+
+
 @pytest.mark.parametrize(
-    "step", ["write_segment", "write_removed", "_sealed", "write_manifest"]
+    "step", ["write_segment", "write_removed", "_seal", "write_manifest"]
 )
 def test_an_error_at_any_step_changes_nothing(
     folder: Path, step: str, monkeypatch: pytest.MonkeyPatch
@@ -296,7 +327,7 @@ def test_an_error_at_any_step_changes_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, step, fails)
+        patch.setattr(folder_writing, step, fails)
         with pytest.raises(InputError, match="No space left"):
             index.save(folder)
         with pytest.raises(InputError, match="No space left"):
@@ -345,7 +376,7 @@ def test_reranking(tmp_path: Path) -> None:
                 assert torch.equal(plain.ids, bare.ids)
             assert index.search(QUERIES, 190).ids.shape == (5, 190)
             with pytest.raises(InputError, match="codes alone leave nothing"):
-                index.add_codes(torch.zeros(1, 3), torch.zeros(1))
+                index.add_codes(torch.zeros(1, 3))
 
 
 def test_refiners_refuse_what_they_cannot_hold() -> None:

@@ -1,12 +1,16 @@
 """Encoding as plain tensor operations, without chunks or compiled kernels."""
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
+from gradsnap.coders.coder import Coder
+from gradsnap.coders.hashers import SignHasher, WeightedHasher
+from gradsnap.coders.hashers.linear import LinearHasher
 from gradsnap.coders.quantizers import (
     OptimizedProductQuantizer,
     ProductQuantizer,
-    Quantizer,
     ResidualQuantizer,
 )
 from gradsnap.coders.quantizers.summed import pair_tables
@@ -89,20 +93,72 @@ class BeamEncoder(nn.Module):
         return torch.stack([words[:, 0] for words in codes], dim=1)
 
 
-def encoder_of(quantizer: Quantizer) -> nn.Module:
-    """A module that gives the quantizer's codes, made of plain operations.
+class SignEncoder(nn.Module):
+    """The sides of hyperplanes as bits, eight to an integer, the first the lowest.
+
+    Args:
+        mean: where the hyperplanes meet, (dim,).
+        directions: their normals, (dim, bits).
+    """
+
+    mean: Tensor
+    directions: Tensor
+    places: Tensor
+
+    def __init__(self, mean: Tensor, directions: Tensor) -> None:
+        super().__init__()
+        bit = torch.arange(directions.shape[1])
+        places = torch.zeros(len(bit), -(-len(bit) // 8))
+        places[bit, bit // 8] = 2.0 ** (bit % 8)
+        self.register_buffer("mean", mean.detach().clone())
+        self.register_buffer("directions", directions.detach().clone())
+        self.register_buffer("places", places)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Codes (n, ⌈bits / 8⌉), int64, of x (n, dim)."""
+        signs = (x - self.mean) @ self.directions > 0
+        return (signs.float() @ self.places).long()  # sums of bytes, exact in floats
+
+
+@functools.singledispatch
+def encoder_of(coder: Coder) -> nn.Module:
+    """A module that gives the coder's codes, made of plain operations.
 
     Raises:
-        InputError: the quantizer searches codes by local search, which no graph holds.
+        InputError: the coder's way to its codes is not one that a graph holds.
     """
-    if isinstance(quantizer, OptimizedProductQuantizer):
-        return ProductEncoder(quantizer.inner, quantizer.rotation.detach().clone())
-    if isinstance(quantizer, ProductQuantizer):
-        return ProductEncoder(quantizer, None)
-    if type(quantizer) is ResidualQuantizer:
-        return BeamEncoder(quantizer)
+    known = [kind.__name__ for kind in encoder_of.registry if kind is not object]
     raise InputError(
-        f"the codes of a {type(quantizer).__name__} are found by local search, which "
-        "cannot be written as a graph; known: ProductQuantizer, "
-        "OptimizedProductQuantizer, ResidualQuantizer"
+        f"the codes of a {type(coder).__name__} cannot be written as a graph; known: "
+        f"{', '.join(known)}"
     )
+
+
+@encoder_of.register
+def _(coder: ProductQuantizer) -> nn.Module:
+    return ProductEncoder(coder, None)
+
+
+@encoder_of.register
+def _(coder: OptimizedProductQuantizer) -> nn.Module:
+    return ProductEncoder(coder.inner, coder.rotation.detach().clone())
+
+
+@encoder_of.register
+def _(coder: ResidualQuantizer) -> nn.Module:
+    return BeamEncoder(coder)
+
+
+@encoder_of.register
+def _(coder: LinearHasher) -> nn.Module:
+    return SignEncoder(coder.mean, coder.directions)
+
+
+@encoder_of.register
+def _(coder: SignHasher) -> nn.Module:
+    return SignEncoder(torch.zeros(coder.dim), torch.eye(coder.dim))
+
+
+@encoder_of.register
+def _(coder: WeightedHasher) -> nn.Module:
+    return encoder_of(coder.inner)

@@ -1,6 +1,9 @@
 """Indexes as plain FAISS files, and codebooks from FAISS indexes."""
 
+import dataclasses
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 import faiss
@@ -15,79 +18,77 @@ from gradsnap.coders.quantizers import (
     ResidualQuantizer,
 )
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.export.faiss_parts import (
-    additive_index,
-    inverted_index,
-    product_index,
-    transform,
-)
-from gradsnap.files import replacing
-from gradsnap.index import (
-    ExhaustiveIndex,
-    HammingIndex,
-    Index,
-    InvertedIndex,
-    LocallyOptimizedIndex,
-    MultiIndex,
-)
-from gradsnap.index.faiss_forms import ProductForm
+from gradsnap.export.faiss_parts import index_in_faiss
+from gradsnap.files import replacing, write_text
+from gradsnap.index import Index
 from gradsnap.index.segments import Segment, merged
 
 Array = NDArray[Any]
+
+NAMES = ".names.json"
+"""What is added to the name of a FAISS file for its table of names."""
 
 
 def to_faiss(index: Index) -> Any:
     """The index as FAISS's own, with the same codebooks, codes, lists and ids.
 
+    FAISS ids are whole numbers: where ours are strings, items are numbered from 0 in
+    the order they were added, and ``faiss_names`` tells which is which.
+
     ===================== ======================= ==================================
-    ours                  quantizer               FAISS
+    ours                  coder                   FAISS
     ===================== ======================= ==================================
     ``ExhaustiveIndex``   PQ, OPQ                 IndexPQ, after a linear transform
     ``ExhaustiveIndex``   RVQ, GRVQ, AQ, CQ       IndexResidualQuantizer with norms
+    ``ExhaustiveIndex``   hashers, no weights     IndexBinaryFlat
     ``InvertedIndex``     PQ, OPQ                 IndexIVFPQ
     ``MultiIndex``        PQ                      IndexIVFPQ, MultiIndexQuantizer
     ``HammingIndex``      no weights              IndexBinaryFlat
     ===================== ======================= ==================================
 
     Raises:
-        InputError: FAISS has no such index, or ids are strings.
+        InputError: FAISS has no such index.
     """
-    if index.items.named:
-        raise InputError(
-            "FAISS ids are whole numbers, the ids of this index are strings"
-        )
-    items = merged(index.items.segments) if index.items.segments else None
-    if isinstance(index, HammingIndex):
-        return _binary(index, items)
-    if isinstance(index, ExhaustiveIndex):
-        form = ProductForm.of(index.quantizer)
-        if form is None:
-            empty, packed = additive_index(index.quantizer, items)
-            return _filled(empty, packed, items)
-        codes = None if items is None else np.ascontiguousarray(items.codes)
-        return transform(form, _filled(product_index(form), codes, items))
-    if isinstance(index, InvertedIndex | MultiIndex):
-        form = ProductForm.of(index.quantizer)
-        if form is not None and not isinstance(index, LocallyOptimizedIndex):
-            return inverted_index(index, form, items)
-    raise InputError(
-        f"FAISS has no {type(index).__name__} over a {type(index.coder).__name__}; "
-        "it takes ExhaustiveIndex over any quantizer, InvertedIndex over PQ and OPQ, "
-        "MultiIndex over PQ, and HammingIndex"
-    )
+    return index_in_faiss(index, _numbered(index)[0])
+
+
+def faiss_names(index: Index) -> list[str] | None:
+    """The string id of each number FAISS has for it; None where ids are numbers."""
+    return _numbered(index)[1]
 
 
 def write_faiss(index: Index, path: str | os.PathLike[str]) -> None:
     """Writes a FAISS file that any FAISS program opens; see ``to_faiss``.
 
-    Hashes make a binary index, for ``faiss.read_index_binary``.
+    Hashes make a binary index, for ``faiss.read_index_binary``. String ids go to
+    ``<path>.names.json``, a list: the string at place i is the id of FAISS's item i.
     """
-    made = to_faiss(index)
-    write: Any = faiss.write_index
-    if isinstance(index, HammingIndex):
-        write = faiss.write_index_binary
+    items, names = _numbered(index)
+    made = index_in_faiss(index, items)
+    binary = isinstance(made, faiss.IndexBinary)
+    write: Any = faiss.write_index_binary if binary else faiss.write_index
     with replacing(path) as temporary:
         write(made, os.fspath(temporary))
+    beside = Path(os.fspath(path) + NAMES)
+    if names is None:
+        beside.unlink(missing_ok=True)  # of another index that stood here
+    else:
+        write_text(beside, json.dumps(names, ensure_ascii=False, indent=0))
+
+
+def _numbered(index: Index) -> tuple[Segment | None, list[str] | None]:
+    """All items in one segment whose ids are numbers, and their names if any."""
+    if not index.items.segments:
+        return None, None
+    items = merged(index.items.segments)
+    if items.names is None:
+        return items, None
+    names = items.names.strings()
+    order = np.argsort(items.all_ids())  # as they were added
+    numbers = np.argsort(order)  # of each place
+    counted = np.array_equal(numbers, np.arange(len(items)))
+    items = dataclasses.replace(items, ids=None if counted else numbers, first=0)
+    return items, [names[place] for place in order.tolist()]
 
 
 def from_faiss(source: Any) -> Quantizer:
@@ -117,39 +118,6 @@ def from_faiss(source: Any) -> Quantizer:
         f"a FAISS {type(index).__name__} has no codebooks to import; known: IndexPQ, "
         "IndexIVFPQ, either in an IndexPreTransform, and IndexResidualQuantizer"
     )
-
-
-def _filled(index: Any, packed: Array | None, items: Segment | None) -> Any:
-    """The index with packed codes, behind an id map unless ids count from 0."""
-    if items is None or packed is None:
-        return index
-    if items.ids is None and items.first == 0:
-        index.add_sa_codes(packed)
-        return index
-    made = faiss.IndexIDMap2(index)
-    index.add_sa_codes(packed)
-    faiss.copy_array_to_vector(items.all_ids(), made.id_map)
-    made.ntotal = index.ntotal
-    made.construct_rev_map()
-    index.this.disown()
-    made.own_fields = True
-    return made
-
-
-def _binary(index: HammingIndex, items: Segment | None) -> Any:
-    if index.weights is not None or index.bits % 8:
-        raise InputError(
-            f"FAISS takes hashes of whole bytes without weights, got {index.bits} bits"
-            + (" with weights" if index.weights is not None else "")
-        )
-    made: Any = faiss.IndexBinaryFlat(index.bits)
-    if items is None:
-        return made
-    named = faiss.IndexBinaryIDMap2(made)
-    made.this.disown()
-    named.own_fields = True
-    named.add_with_ids(np.ascontiguousarray(items.codes), items.all_ids())
-    return named
 
 
 def _read(path: str) -> Any:

@@ -1,5 +1,10 @@
-"""FAISS indexes put together from our codebooks and codes."""
+"""FAISS indexes put together from our codebooks and codes.
 
+What an index or a coder becomes is found by its type: a new one that is not registered
+here is refused with a sentence.
+"""
+
+import functools
 from typing import Any
 
 import faiss
@@ -8,26 +13,114 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders import Coder, Hasher
 from gradsnap.coders.packing import unpack
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
+from gradsnap.coders.quantizers.summed import SummedQuantizer
 from gradsnap.errors import InputError
-from gradsnap.index import InvertedIndex, MultiIndex
-from gradsnap.index.faiss_forms import ProductForm
+from gradsnap.index import (
+    ExhaustiveIndex,
+    Index,
+    InvertedIndex,
+    LocallyOptimizedIndex,
+    MultiIndex,
+)
+from gradsnap.index.faiss_forms import ProductForm, product_form
 from gradsnap.index.segments import Segment
 
 Array = NDArray[Any]
 
 
-def product_index(form: ProductForm) -> Any:
-    """An IndexPQ with our codebooks and no items."""
-    quantizer = form.faiss_quantizer()
-    made = faiss.IndexPQ(quantizer.d, quantizer.M, quantizer.nbits)
-    made.pq = quantizer
-    made.is_trained = True
+@functools.singledispatch
+def index_in_faiss(index: Index, items: Segment | None) -> Any:
+    """The index as FAISS's own, with these items.
+
+    Raises:
+        InputError: FAISS has no such index.
+    """
+    raise InputError(
+        f"FAISS has no {type(index).__name__} over a {type(index.coder).__name__}; it "
+        "takes ExhaustiveIndex over quantizers and hashers, InvertedIndex over PQ and "
+        "OPQ, MultiIndex over PQ, and HammingIndex"
+    )
+
+
+refuse = index_in_faiss.dispatch(object)
+index_in_faiss.register(LocallyOptimizedIndex, refuse)
+
+
+@index_in_faiss.register
+def _(index: ExhaustiveIndex, items: Segment | None) -> Any:
+    made = codes_in_faiss(index.coder, items)
+    return refuse(index, items) if made is None else made
+
+
+@index_in_faiss.register(InvertedIndex)
+@index_in_faiss.register(MultiIndex)
+def _(index: InvertedIndex | MultiIndex, items: Segment | None) -> Any:
+    form = product_form(index.coder)
+    if form is None:
+        return refuse(index, items)
+    return _inverted_index(index, form, items)
+
+
+@functools.singledispatch
+def codes_in_faiss(coder: Coder, items: Segment | None) -> Any:
+    """An index of all codes; None for a coder that FAISS has nothing like."""
+    return None
+
+
+@codes_in_faiss.register(ProductQuantizer)
+@codes_in_faiss.register(OptimizedProductQuantizer)
+def _(coder: Coder, items: Segment | None) -> Any:
+    form = product_form(coder)
+    if form is None:
+        return None
+    codes = None if items is None else np.ascontiguousarray(items.codes)
+    return _transform(form, _fill_codes(form.faiss_index(), codes, items))
+
+
+@codes_in_faiss.register
+def _(coder: SummedQuantizer, items: Segment | None) -> Any:
+    return _fill_codes(*_additive_index(coder, items), items)
+
+
+@codes_in_faiss.register
+def _(coder: Hasher, items: Segment | None) -> Any:
+    if coder.hamming_levels is None or coder.bits % 8:
+        weights = " with weights" if coder.hamming_levels is None else ""
+        raise InputError(
+            f"FAISS takes hashes of whole bytes without weights, got {coder.bits} bits"
+            + weights
+        )
+    made: Any = faiss.IndexBinaryFlat(coder.bits)
+    if items is None:
+        return made
+    named = faiss.IndexBinaryIDMap2(made)
+    made.this.disown()
+    named.own_fields = True
+    named.add_with_ids(np.ascontiguousarray(items.codes), items.all_ids())
+    return named
+
+
+def _fill_codes(index: Any, packed: Array | None, items: Segment | None) -> Any:
+    """The index with packed codes, behind an id map unless ids count from 0."""
+    if items is None or packed is None:
+        return index
+    if items.ids is None and items.first == 0:
+        index.add_sa_codes(packed)
+        return index
+    made = faiss.IndexIDMap2(index)  # which takes an empty index only
+    index.add_sa_codes(packed)
+    faiss.copy_array_to_vector(items.all_ids(), made.id_map)
+    made.ntotal = index.ntotal
+    made.construct_rev_map()
+    index.this.disown()
+    made.own_fields = True
     return made
 
 
-def transform(form: ProductForm, index: Any) -> Any:
+def _transform(form: ProductForm, index: Any) -> Any:
     """The index after the form's rotation and padding, where there are any."""
     if form.matrix is None:
         return index
@@ -44,8 +137,8 @@ def transform(form: ProductForm, index: Any) -> Any:
     return made
 
 
-def additive_index(
-    quantizer: Quantizer, items: Segment | None
+def _additive_index(
+    quantizer: SummedQuantizer, items: Segment | None
 ) -> tuple[Any, Array | None]:
     """An IndexResidualQuantizer without items, and codes for it with our norms.
 
@@ -78,7 +171,7 @@ def additive_index(
     return made, packed
 
 
-def inverted_index(
+def _inverted_index(
     index: InvertedIndex | MultiIndex, form: ProductForm, items: Segment | None
 ) -> Any:
     """An IndexIVFPQ with our lists, after the form's rotation."""
@@ -96,12 +189,12 @@ def inverted_index(
     if isinstance(index, MultiIndex):
         made.quantizer_trains_alone = 1
     if items is not None:
-        _fill(made, items, numbers)
+        _fill_lists(made, items, numbers)
     made.precompute_table()
-    return transform(form, made)
+    return _transform(form, made)
 
 
-def _fill(made: Any, items: Segment, numbers: Array) -> None:
+def _fill_lists(made: Any, items: Segment, numbers: Array) -> None:
     """Puts the items into the inverted lists."""
     ids, bounds = items.all_ids(), np.asarray(items.bounds)
     codes = np.ascontiguousarray(items.codes)
@@ -123,21 +216,21 @@ def _coarse(index: InvertedIndex | MultiIndex, form: ProductForm) -> tuple[Any, 
         return _pairs(index, form)
     if index.centroids is None:
         raise InputError("this InvertedIndex has no centroids yet: call fit first")
-    turned = form.turned(index.centroids)
-    made = faiss.IndexFlatL2(turned.shape[1])
-    made.add(turned)
+    rotated = form.rotate(index.centroids)
+    made = faiss.IndexFlatL2(rotated.shape[1])
+    made.add(rotated)
     return made, np.arange(index.num_lists)
 
 
 def _pairs(index: MultiIndex, form: ProductForm) -> tuple[Any, Array]:
     """A MultiIndexQuantizer; it counts the first half's codewords fastest."""
-    if form.matrix is not None or index.quantizer.dim % 2:
+    if form.matrix is not None or index.coder.dim % 2:
         raise InputError(
             "FAISS takes a MultiIndex over a ProductQuantizer whose dim is even and a "
             "multiple of num_codebooks"
         )
     size = index.coarse.codebook_size
-    made = faiss.MultiIndexQuantizer(index.quantizer.dim, 2, size.bit_length() - 1)
+    made = faiss.MultiIndexQuantizer(index.coder.dim, 2, size.bit_length() - 1)
     words = np.ascontiguousarray(index.coarse.codebooks.float().cpu().numpy())
     faiss.copy_array_to_vector(words.ravel(), made.pq.centroids)
     made.is_trained = True
@@ -146,7 +239,7 @@ def _pairs(index: MultiIndex, form: ProductForm) -> tuple[Any, Array]:
     return made, ours // size + ours % size * size
 
 
-def _norms(quantizer: Quantizer, codes: Tensor) -> Array:
+def _norms(quantizer: SummedQuantizer, codes: Tensor) -> Array:
     """Squared norms of reconstructions, as our distances have them, (n,)."""
     own = quantizer.codebooks.square().sum(dim=2).T.gather(0, codes).sum(dim=1)
     norms = own + quantizer.cross_terms(codes)

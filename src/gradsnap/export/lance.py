@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.checks import checked_rows
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.coder import Coder
 from gradsnap.errors import InputError
-from gradsnap.index.faiss_forms import ProductForm
-from gradsnap.index.identifiers import GivenIds, new_ids
+from gradsnap.index import SearchResult
+from gradsnap.index.faiss_forms import ProductForm, product_form
+from gradsnap.index.item_store import GivenIds, new_ids
 from gradsnap.index.metadata import Metadata, checked_metadata
-from gradsnap.index.results import SearchResult
 
 VECTOR, ID, INDEX = "vector", "id", "gradsnap"
 
@@ -24,7 +24,7 @@ SIZES = (16, 256)
 
 def write_lance(
     vectors: Tensor,
-    quantizer: Quantizer,
+    quantizer: Coder,
     path: str | os.PathLike[str],
     ids: GivenIds | None = None,
     metadata: Metadata | None = None,
@@ -58,10 +58,10 @@ def write_lance(
     if os.path.exists(path):
         raise InputError(f"cannot write {os.fspath(path)}: it exists already")
     dataset = lance.write_dataset(
-        _table(form.turned(x), ids, metadata), os.fspath(path)
+        _table(form.rotate(x), ids, metadata), os.fspath(path)
     )
     given = torch.zeros(1, quantizer.dim) if centroids is None else centroids
-    lists = form.turned(checked_rows(given, quantizer.dim, quantizer.dtype))
+    lists = form.rotate(checked_rows(given, quantizer.dim, quantizer.dtype))
     segment = dataset.create_index_uncommitted(
         VECTOR,
         "IVF_PQ",
@@ -79,7 +79,7 @@ def write_lance(
 
 def search_lance(
     dataset: Any,
-    quantizer: Quantizer,
+    quantizer: Coder,
     queries: Tensor,
     k: int,
     probes: int = 1,
@@ -97,7 +97,7 @@ def search_lance(
     """
     if isinstance(dataset, str | os.PathLike):
         dataset = _lance().dataset(os.fspath(dataset))
-    rows = _form(quantizer).turned(
+    rows = _form(quantizer).rotate(
         checked_rows(queries, quantizer.dim, quantizer.dtype)
     )
     named = str(dataset.schema.field(ID).type) in ("string", "large_string")
@@ -128,16 +128,16 @@ def _table(rows: Any, ids: GivenIds | None, metadata: Metadata | None) -> Any:
     }
     if metadata is not None:
         extra = checked_metadata(metadata, count)
-        taken = [name for name in extra.column_names if name in columns]
-        if taken:
-            raise InputError(f"metadata may not have columns called {', '.join(taken)}")
+        own = [name for name in extra.column_names if name in columns]
+        if own:
+            raise InputError(f"metadata may not have columns called {', '.join(own)}")
         columns |= {name: extra[name] for name in extra.column_names}
     return pyarrow.table(columns)
 
 
-def _form(quantizer: Quantizer) -> ProductForm:
+def _form(quantizer: Coder) -> ProductForm:
     quantizer._require_fitted()
-    form = ProductForm.of(quantizer)
+    form = product_form(quantizer)
     fits = quantizer.dim % quantizer.num_codebooks == 0
     if form is None or not fits or quantizer.codebook_size not in SIZES:
         raise InputError(

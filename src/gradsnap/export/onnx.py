@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.coder import Coder
 from gradsnap.errors import InputError
 from gradsnap.export.encoders import encoder_of
 from gradsnap.files import replacing
@@ -20,34 +20,35 @@ OPSET = 18
 
 
 def write_onnx(
-    quantizer: Quantizer,
+    coder: Coder,
     path: str | os.PathLike[str],
     network: nn.Module | None = None,
     example: Tensor | None = None,
 ) -> None:
-    """Writes an encoder whose codes equal ``quantizer.encode``, for any batch size.
+    """Writes an encoder whose codes equal ``coder.encode``, for any batch size.
 
     The graph has one input, ``input`` (float32), and one output, ``codes`` (int64,
     (n, num_codebooks)).
 
     Args:
-        quantizer: fitted; ``ProductQuantizer`` or ``OptimizedProductQuantizer``, or a
-            ``ResidualQuantizer`` (its beam search is unrolled).
+        coder: fitted; a ``ProductQuantizer`` or ``OptimizedProductQuantizer``, a
+            ``ResidualQuantizer`` (its beam search is unrolled), or a hasher by
+            hyperplanes or signs.
         path: of the file.
         network: what makes embeddings of its input, in evaluation mode; none where the
             input is the embedding.
         example: an input of the network, (n, …), n at least 2.
 
     Raises:
-        InputError: the quantizer's codes cannot be written as a graph, or an example is
+        InputError: the coder's codes cannot be written as a graph, or an example is
             missing, or the extra ``onnx`` is not installed.
     """
     _require_onnx()
-    quantizer._require_fitted()
+    coder._require_fitted()
     if network is not None and (example is None or len(example) < 2):
         raise InputError("a network needs an example of its input, at least two rows")
-    given = torch.zeros(2, quantizer.dim) if example is None else example
-    module = _Whole(network, encoder_of(quantizer)).eval()
+    given = torch.zeros(2, coder.dim) if example is None else example
+    module = _Whole(network, encoder_of(coder)).eval()
     with replacing(path) as temporary, torch.no_grad(), _quiet():
         program: Any = torch.onnx.export(
             module,

@@ -1,19 +1,17 @@
 """Indexes: items found by their codes."""
 
-from typing import Any
-
 from gradsnap.index.exhaustive import ExhaustiveIndex
-from gradsnap.index.hamming import HammingIndex, packed_bits
+from gradsnap.index.folder_reading import load_index
+from gradsnap.index.hamming import HammingIndex
 from gradsnap.index.index import Index
 from gradsnap.index.inverted import InvertedIndex
 from gradsnap.index.local import LocallyOptimizedIndex
 from gradsnap.index.multi import MultiIndex
-from gradsnap.index.opening import load_index
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
-from gradsnap.index.results import SearchResult
+from gradsnap.index.searching import SearchResult
 from gradsnap.index.tuning import Trial, Tuning
 
-INDEXES: dict[str, Any] = {
+INDEXES: dict[str, type[Index]] = {
     "exhaustive": ExhaustiveIndex,
     "inverted": InvertedIndex,
     "multi": MultiIndex,
@@ -37,5 +35,4 @@ __all__ = [
     "Trial",
     "Tuning",
     "load_index",
-    "packed_bits",
 ]

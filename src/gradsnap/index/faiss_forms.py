@@ -1,5 +1,6 @@
-"""Product quantizers in the form FAISS wants: a rotation and equal blocks."""
+"""Product quantizers in the form FAISS and Lance want: a rotation and equal blocks."""
 
+import functools
 from typing import Any, NamedTuple
 
 import faiss
@@ -9,11 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from gradsnap.coders.quantizers import (
-    OptimizedProductQuantizer,
-    ProductQuantizer,
-    Quantizer,
-)
+from gradsnap.coders.coder import Coder
+from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
 
 Array = NDArray[Any]
 
@@ -26,22 +24,11 @@ class ProductForm(NamedTuple):
     codebooks: Tensor
     """(M, K, width), float32."""
 
-    @classmethod
-    def of(cls, quantizer: Quantizer) -> "ProductForm | None":
-        """The form of a PQ or OPQ; None for other quantizers."""
-        rotation: Tensor | None = None
-        inner = quantizer
-        if isinstance(quantizer, OptimizedProductQuantizer):
-            rotation, inner = quantizer.rotation.float().cpu(), quantizer.inner
-        if not isinstance(inner, ProductQuantizer):
-            return None
-        return cls(padded_rotation(inner, rotation), inner.codebooks.float().cpu())
-
-    def turned(self, x: Tensor) -> Array:
+    def rotate(self, x: Tensor) -> Array:
         """X (n, dim) as the blocks see it, float32 (n, M · width)."""
         x = x.detach().float().cpu()
-        turned = x if self.matrix is None else x @ self.matrix
-        return np.ascontiguousarray(turned.numpy())
+        rotated = x if self.matrix is None else x @ self.matrix
+        return np.ascontiguousarray(rotated.numpy())
 
     def faiss_quantizer(self) -> Any:
         """A FAISS product quantizer with these codebooks."""
@@ -53,8 +40,33 @@ class ProductForm(NamedTuple):
         faiss.copy_array_to_vector(values, made.centroids)
         return made
 
+    def faiss_index(self) -> Any:
+        """A FAISS IndexPQ with these codebooks and no items."""
+        quantizer = self.faiss_quantizer()
+        made = faiss.IndexPQ(quantizer.d, quantizer.M, quantizer.nbits)
+        made.pq = quantizer
+        made.is_trained = True
+        return made
 
-def padded_rotation(
+
+@functools.singledispatch
+def product_form(coder: Coder) -> ProductForm | None:
+    """The form of a PQ or OPQ; None for other coders."""
+    return None
+
+
+@product_form.register
+def _(coder: ProductQuantizer) -> ProductForm:
+    return ProductForm(_padded_rotation(coder, None), coder.codebooks.float().cpu())
+
+
+@product_form.register
+def _(coder: OptimizedProductQuantizer) -> ProductForm:
+    matrix = _padded_rotation(coder.inner, coder.rotation.float().cpu())
+    return ProductForm(matrix, coder.inner.codebooks.float().cpu())
+
+
+def _padded_rotation(
     quantizer: ProductQuantizer, rotation: Tensor | None
 ) -> Tensor | None:
     """The rotation followed by zero-padding of short blocks, (dim, M · width)."""

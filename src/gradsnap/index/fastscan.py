@@ -18,17 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
-from gradsnap.coders.quantizers import Quantizer
-from gradsnap.index.faiss_forms import ProductForm
-from gradsnap.index.items import Items
-from gradsnap.index.results import Best
-from gradsnap.index.scanning import Columns, scan_all, sums_of
+from gradsnap.coders.tables import sums_of_own
+from gradsnap.index.faiss_forms import ProductForm, product_form
+from gradsnap.index.item_store import ItemStore
+from gradsnap.index.scanning import FAST_SIZE, Best, Columns, scan_all
 from gradsnap.index.segments import Segment
 
 Array = NDArray[Any]
 
-FAST_SIZE = 16
 MARGIN = 1e-5
 """Relative slack for FAISS's float tables, which it computes in another order."""
 
@@ -43,24 +42,24 @@ class FastScan:
     """Scans product codes of 16 codewords a codebook.
 
     Args:
-        quantizer: a product quantizer, with a rotation or without.
+        coder: a product quantizer, with a rotation or without.
         items: its codes.
     """
 
-    def __init__(self, quantizer: Quantizer, items: Items) -> None:
-        self.quantizer = quantizer
+    def __init__(self, coder: Coder, items: ItemStore) -> None:
+        self.coder = coder
         self.items = items
         self._made: weakref.WeakKeyDictionary[Segment, Any]
         self._made = weakref.WeakKeyDictionary()
 
     @classmethod
-    def of(cls, quantizer: Quantizer, items: Items) -> "FastScan | None":
+    def of(cls, coder: Coder, items: ItemStore) -> "FastScan | None":
         """Where fast-scan can be used: product quantizers of 16 codewords."""
-        small = quantizer.codebook_size == FAST_SIZE
-        fits = quantizer.num_codebooks <= 256  # sums of 8-bit entries in 16 bits
-        if not (small and fits) or ProductForm.of(quantizer) is None:
+        small = coder.codebook_size == FAST_SIZE
+        fits = coder.num_codebooks <= 256  # sums of 8-bit entries in 16 bits
+        if not (small and fits) or product_form(coder) is None:
             return None
-        return cls(quantizer, items)
+        return cls(coder, items)
 
     def scan(self, queries: Tensor, entries: Tensor, best: Best) -> None:
         """Offers all items to the heaps, as ``scan_all`` does.
@@ -90,8 +89,8 @@ class FastScan:
         self, number: int, base: int, queries: Tensor, entries: Tensor, best: Best
     ) -> None:
         segment, k = self.items.segments[number], best.distances.shape[1]
-        index, turned = self._faiss(segment)
-        rows = turned.turned(queries)
+        index, form = self._faiss(segment)
+        rows = form.rotate(queries)
         left = np.arange(len(queries))
         width = 2 * k + 64
         for _ in range(WIDENINGS + 1):
@@ -109,14 +108,9 @@ class FastScan:
 
     def _faiss(self, segment: Segment) -> tuple[Any, ProductForm]:
         """The segment in FAISS's blocks of 32 codes; made when first searched."""
-        if segment not in self._made:
-            form = ProductForm.of(self.quantizer)
-            if form is None:  # `of` has looked
-                raise TypeError(type(self.quantizer).__name__)
-            num_codebooks, _, width = form.codebooks.shape
-            plain = faiss.IndexPQ(num_codebooks * width, num_codebooks, 4)
-            plain.pq = form.faiss_quantizer()
-            plain.is_trained = True
+        form = product_form(self.coder)
+        if segment not in self._made and form is not None:
+            plain = form.faiss_index()
             plain.add_sa_codes(np.ascontiguousarray(segment.codes))
             make: Any = faiss.IndexPQFastScan
             self._made[segment] = make(plain), form
@@ -161,8 +155,9 @@ class _Candidates:
         """Distances (q, r) by the exact tables; infinite for removed items."""
         num_codebooks = self.entries.shape[1]
         packed = np.asarray(self.segment.codes)[self.at]
-        codes = unpack(packed, num_codebooks, FAST_SIZE)
-        exact = sums_of(codes, self.entries).clamp_min_(0).numpy()
+        codes = unpack(packed, num_codebooks, FAST_SIZE).astype(np.int64)
+        sums = sums_of_own(self.entries, torch.from_numpy(codes))
+        exact = sums.clamp_min_(0).numpy()
         if len(self.segment.removed):
             exact[np.isin(self.at, self.segment.removed)] = np.inf
         return np.asarray(exact)

@@ -1,62 +1,62 @@
-"""Hashes: packed bits, compared by Hamming distance, plain or weighted."""
+"""Ready hashes: packed bits, compared by Hamming distance, plain or weighted."""
 
 from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.coders.tables import Tables
-from gradsnap.errors import InputError
-from gradsnap.index.identifiers import GivenIds
-from gradsnap.index.index import Index
-from gradsnap.index.metadata import Metadata
-from gradsnap.index.results import Best
-from gradsnap.index.scanning import scan_all
-from gradsnap.index.segments import runs
-from gradsnap.index.tables import float_tables
+from gradsnap.coders.coder import Coder
+from gradsnap.coders.hashers import Hasher
+from gradsnap.errors import FileFormatError, InputError
+from gradsnap.index.exhaustive import ExhaustiveIndex
+from gradsnap.index.rerank import Refiner
+from gradsnap.index.searching import Queries
 
-Array = NDArray[Any]
+BIT_ORDER = "little"
+"""The first bit of a hash is the lowest of its first byte."""
 
 
-class BitTables:
-    """Bits as codes: each byte is a codebook, its entry the weight of differing bits.
+class ReadyHashes(Hasher):
+    """A hasher that makes no bits: its codes come from elsewhere.
 
     Args:
-        weights: of the bits, (8 · bytes,), zero for those that do not count.
+        weights: of the bits, (bits,).
     """
 
-    codebook_size = 256
+    weights: Tensor
 
     def __init__(self, weights: Tensor) -> None:
-        self.weights = weights.float()
-        self.num_codebooks = len(weights) // 8
-        values = torch.arange(256)[:, None]
-        self._bits = (values >> torch.arange(7, -1, -1)) & 1  # (256, 8), high first
+        super().__init__(len(weights), len(weights))
+        self.register_buffer("weights", weights.float())
+        self.fitted.fill_(True)
 
-    def tables(self, queries: Tensor) -> Tables:
-        """Weights of differing bits of bytes (q, M) and each byte: (q, M, 256)."""
-        bits = self._bits[queries.long()].float()  # (q, M, 8)
-        weights = self.weights.view(-1, 8)
-        every = self._bits.float().T  # (8, 256)
-        ours = (bits * weights).sum(dim=2, keepdim=True)  # (q, M, 1)
-        entries = ours + (weights * (1 - 2 * bits)) @ every
-        return Tables(entries, entries.new_zeros(len(queries)))
+    @property
+    def bit_weights(self) -> Tensor:
+        """What each bit that differs adds to a distance, (bits,)."""
+        return self.weights
 
-    def cross_terms(self, codes: Tensor) -> Tensor:
-        """Zero: bits add up."""
-        return torch.zeros(len(codes))
+    @property
+    def hamming_levels(self) -> int | None:
+        """The largest distance, unless bits have weights."""
+        return self.bits if bool((self.weights == 1).all()) else None
 
-    def __repr__(self) -> str:
-        return f"{self.num_codebooks} bytes"
+    def config(self) -> dict[str, Any]:
+        """How many bits; it is never saved."""
+        return {"bits": self.bits}
+
+    def _fit(self, x: Tensor, labels: Tensor) -> None:
+        """Nothing to learn."""
+
+    def _signs(self, x: Tensor) -> Tensor:
+        raise InputError("ready hashes are added as they are, and no vectors")
 
 
-class HammingIndex(Index):
+class HammingIndex(ExhaustiveIndex):
     """All hashes are compared with every query, by the number of bits that differ.
 
-    Hashes are uint8 (n, bytes), the first bit the highest of the first byte, as
-    ``numpy.packbits`` packs them.
+    For hashes that are ready, uint8 (n, bytes), as ``gradsnap.coders.packed_bits``
+    packs them: the first bit is the lowest of the first byte. A hasher of ours goes
+    into an ``ExhaustiveIndex``, which takes vectors.
 
     Args:
         bits: of a hash; unused bits of the last byte do not count.
@@ -71,24 +71,46 @@ class HammingIndex(Index):
     """
 
     kind = "hamming"
+    takes_vectors = False
 
     def __init__(self, bits: int, *, weights: Tensor | None = None) -> None:
         if bits < 1:
             raise InputError(f"bits must be at least 1, got {bits}")
-        given = torch.ones(bits) if weights is None else torch.as_tensor(weights)
-        if given.shape != (bits,) or not bool((given >= 0).all()):
+        own = torch.ones(bits) if weights is None else torch.as_tensor(weights)
+        if own.shape != (bits,) or not bool((own >= 0).all()):
             raise InputError(
-                f"weights must be {bits} numbers of at least 0, got {given.tolist()}"
+                f"weights must be {bits} numbers of at least 0, got {own.tolist()}"
             )
+        super().__init__(ReadyHashes(own))
         self.bits = bits
         self.weights = weights
-        whole = torch.zeros(-(-bits // 8) * 8)
-        whole[:bits] = given
-        super().__init__(BitTables(whole), None)
+
+    @classmethod
+    def _sizes(
+        cls, count: int, num_lists: int | None, residual: bool
+    ) -> dict[str, Any]:
+        raise InputError(
+            "an index of kind hamming takes hashes that are ready; with a coder choose "
+            "kind exhaustive"
+        )
+
+    @classmethod
+    def from_config(
+        cls, coder: Coder | None, config: dict[str, Any], refiner: Refiner | None
+    ) -> Self:
+        """The empty index of such a ``config``."""
+        if config.get("bit_order") != BIT_ORDER:
+            raise FileFormatError(
+                "its hashes are packed highest bit first, as this gradsnap does no "
+                "longer: read the uint8 rows of its .codes files, unpack them with "
+                "numpy.unpackbits(rows, axis=1, bitorder='big'), and add "
+                "gradsnap.coders.packed_bits of them to a new HammingIndex"
+            )
+        return cls(config["bits"])
 
     def config(self) -> dict[str, Any]:
-        """The constructor's plain arguments."""
-        return {"bits": self.bits}
+        """How many bits, and in which order."""
+        return {"bits": self.bits, "bit_order": BIT_ORDER}
 
     def state(self) -> dict[str, Tensor]:
         """The weights, where there are any."""
@@ -98,26 +120,7 @@ class HammingIndex(Index):
         """Takes back what ``state`` gave."""
         self.__dict__.update(HammingIndex(self.bits, weights=state["weights"]).__dict__)
 
-    def add(
-        self,
-        hashes: Tensor,
-        ids: GivenIds | None = None,
-        metadata: Metadata | None = None,
-    ) -> Self:
-        """Keeps hashes, uint8 (n, bytes); see ``ExhaustiveIndex.add`` for the rest."""
-        self._append(self._checked(hashes), ids, metadata)
-        return self
-
-    def add_codes(
-        self,
-        codes: Tensor,
-        ids: GivenIds | None = None,
-        metadata: Metadata | None = None,
-    ) -> Self:
-        """The same as ``add``: a hash is its own code."""
-        return self.add(codes, ids, metadata)
-
-    def _checked(self, vectors: Any) -> Tensor:
+    def _checked(self, vectors: Tensor) -> Tensor:
         width = self.coder.num_codebooks
         if not isinstance(vectors, Tensor) or vectors.dtype != torch.uint8:
             kind = getattr(vectors, "dtype", type(vectors).__name__)
@@ -128,15 +131,8 @@ class HammingIndex(Index):
             )
         return vectors.detach().cpu()
 
-    def _scan(self, queries: Tensor, best: Best, allowed: list[Array] | None) -> None:
-        entries = float_tables(self.items, queries)
-        for number, columns in enumerate(self.items.columns()):
-            segment = self.items.segments[number]
-            ranges = segment.ranges if allowed is None else runs(allowed[number])
-            scan_all(columns, ranges, entries, best)
+    def _queries(self, queries: Tensor) -> Queries:
+        return Queries(self._checked(queries), coded=True)
 
-
-def packed_bits(bits: Array | Tensor) -> Tensor:
-    """Rows of bits (n, b) as hashes, uint8 (n, ⌈b / 8⌉)."""
-    rows = np.asarray(bits.cpu() if isinstance(bits, Tensor) else bits)
-    return torch.from_numpy(np.packbits(rows.astype(bool), axis=1))
+    def _encode(self, vectors: Tensor) -> tuple[Tensor, Tensor | None]:
+        return vectors, None

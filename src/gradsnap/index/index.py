@@ -1,48 +1,31 @@
-"""What all indexes share: the verbs, ids, filters, re-ranking and saving."""
+"""What all indexes share: how items are added, kept and removed; the contract."""
 
 import os
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol, Self
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.checks import checked_codes
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import pack
-from gradsnap.coders.quantizers.quantizer import Quantizer
-from gradsnap.coders.tables import Tables
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.index.identifiers import GivenIds, Ids, checked_ids, narrow, new_ids
-from gradsnap.index.items import Items
+from gradsnap.index.item_store import GivenIds, checked_ids, new_ids
 from gradsnap.index.metadata import Metadata, checked_metadata
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.results import Best, SearchResult
+from gradsnap.index.searching import Searchable
 from gradsnap.index.segments import Segment, sorted_by_list
-from gradsnap.strings import PackedStrings
+
+if TYPE_CHECKING:
+    from gradsnap.index.folder_reading import Origin
 
 Array = NDArray[Any]
 
-TABLE_ENTRIES = 2**24
-"""Table entries held at once while searching: 64 MiB."""
 
-RERANK_FACTOR = 10
-"""How many times k are re-ranked unless ``search`` is told."""
-
-
-class Coder(Protocol):
-    """What turns queries into tables: a quantizer, or packed bits."""
-
-    num_codebooks: int
-    codebook_size: int
-
-    def tables(self, queries: Any, /) -> Tables:
-        """Look-up tables of queries."""
-
-    def cross_terms(self, codes: Tensor, /) -> Tensor:
-        """What the tables leave out, (n,)."""
-
-
-class Index(ABC):
+class Index(Searchable):
     """Items that are found by their codes.
 
     ``add`` gives the items ids, whole numbers or strings, ``search`` returns them.
@@ -51,39 +34,82 @@ class Index(ABC):
     how items were added or on which engine scans.
 
     Args:
-        coder: what makes tables of queries.
-        refiner: what re-ranking compares with; None for no re-ranking.
+        coder: what makes codes of vectors; fitted, or fitted by ``fit``.
+        refiner: ``HalfPrecision`` or ``LongerCode``, to re-rank the best; None for no
+            re-ranking.
     """
 
     kind: ClassVar[str]
+    """The short name, in the registry and in manifests."""
+    takes_vectors: ClassVar[bool] = True
+    """Whether a coder makes the codes of vectors; else codes come ready."""
     num_lists: int | None = None
     """Into how many lists items are sorted; None for one sequence."""
 
-    def __init__(self, coder: Coder, refiner: Refiner | None) -> None:
-        self.coder = coder
-        self.refiner = refiner
-        self.items = Items(coder)
-        self.origin: Any = None
+    def __init__(self, coder: Coder, *, refiner: Refiner | None = None) -> None:
+        super().__init__(coder, refiner=refiner)
+        self.origin: Origin | None = None
         self.notes: dict[str, str] = {}
         """Words kept with the index, such as where its model lies."""
         self.fingerprint: str | None = None
 
     # --- what a child writes ------------------------------------------------
 
-    @abstractmethod
-    def _checked(self, vectors: Any) -> Any:
-        """Vectors or queries this index can take."""
+    @classmethod
+    def of_size(
+        cls,
+        coder: Coder,
+        count: int,
+        *,
+        num_lists: int | None = None,
+        residual: bool = False,
+        refiner: Refiner | None = None,
+    ) -> Self:
+        """An empty index whose sizes suit so many items.
 
-    @abstractmethod
-    def _scan(self, queries: Any, best: Best, allowed: list[Array] | None) -> None:
-        """Offers the items to the heaps; ``allowed`` are positions by segment."""
+        Args:
+            coder: what makes codes of vectors.
+            count: how many items there will be.
+            num_lists: how many lists, for a kind that has them; by ``count`` if None.
+            residual: whether codes are of what a list's centroid leaves of a vector.
+            refiner: to re-rank the best; None for no re-ranking.
+
+        Raises:
+            InputError: an option is given that this kind has no use for.
+        """
+        sizes = cls._sizes(count, num_lists, residual)
+        return cls(coder, refiner=refiner, **sizes)
+
+    @classmethod
+    def _sizes(
+        cls, count: int, num_lists: int | None, residual: bool
+    ) -> dict[str, Any]:
+        """The constructor's arguments for so many items; here there are none."""
+        for flag, given in (
+            ("--lists", num_lists is not None),
+            ("--residual", residual),
+        ):
+            if given:
+                raise InputError(
+                    f"{flag} is for an index with lists; this one is {cls.kind}"
+                )
+        return {}
+
+    @classmethod
+    def from_config(
+        cls, coder: Coder | None, config: dict[str, Any], refiner: Refiner | None
+    ) -> Self:
+        """The empty index of such a ``config``."""
+        if coder is None:
+            raise InputError(f"an index of kind {cls.kind} needs a coder, got none")
+        return cls(coder, refiner=refiner, **config)
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
         """The constructor's plain arguments."""
 
     def state(self) -> dict[str, Tensor]:
-        """Tensors the index learned beside the codebooks."""
+        """Tensors the index learned beside the coder."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:
@@ -91,14 +117,70 @@ class Index(ABC):
         if state:
             raise InputError(f"this index has no place for {', '.join(state)}")
 
-    def _tables_per_query(self) -> int:
-        """How many tables a query needs."""
-        return 1
+    def _encode(self, vectors: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Codes (n, M) of checked vectors, and their lists (n,) where there are any."""
+        return self.coder.encode(vectors), None
 
     # --- the verbs ----------------------------------------------------------
 
-    def __len__(self) -> int:
-        return len(self.items)
+    @property
+    def learns(self) -> bool:
+        """Whether ``fit`` still has anything to learn."""
+        return not self.coder.fitted
+
+    def fit(self, x: Tensor, labels: Tensor | None = None) -> Self:
+        """Learns from x (n, dim) whatever is not learned yet.
+
+        Args:
+            x: (n, dim).
+            labels: (n,) or (n, L), for a coder that needs them.
+        """
+        if not self.coder.fitted:
+            self.coder.fit(x, labels)
+        return self
+
+    @torch.no_grad()
+    def add(
+        self,
+        vectors: Tensor,
+        ids: GivenIds | None = None,
+        metadata: Metadata | None = None,
+    ) -> Self:
+        """Encodes vectors and keeps their codes.
+
+        Args:
+            vectors: (n, dim).
+            ids: n whole numbers of at least 0, or n strings, all new; the next free
+                numbers if not given.
+            metadata: columns of n values by name, or a pyarrow table.
+
+        Raises:
+            InputError: vectors hold NaN or have another length, or an id is known.
+        """
+        vectors = self._checked(vectors)
+        fine = None if self.refiner is None else self.refiner.encode(vectors)
+        codes, lists = self._encode(vectors)
+        self._append(codes, lists, ids, metadata, fine)
+        return self
+
+    def add_codes(
+        self,
+        codes: Tensor,
+        ids: GivenIds | None = None,
+        metadata: Metadata | None = None,
+        *,
+        lists: Tensor | None = None,
+    ) -> Self:
+        """Keeps ready codes (n, M), in lists (n,) if the index has lists."""
+        if self.refiner is not None:
+            raise InputError(
+                "this index re-ranks, and codes alone leave nothing to re-rank by: use "
+                "add"
+            )
+        own = self.coder
+        checked = checked_codes(codes, own.num_codebooks, own.codebook_size)
+        self._append(checked, self._checked_lists(lists, len(codes)), ids, metadata)
+        return self
 
     def remove(self, ids: GivenIds) -> Self:
         """Removes items; memory and disk are freed by ``compact``.
@@ -106,7 +188,8 @@ class Index(ABC):
         Raises:
             InputError: an id is not in the index; nothing is removed then.
         """
-        for segment, at in zip(self.items.segments, self._positions(ids), strict=True):
+        positions = self.items.positions(ids)
+        for segment, at in zip(self.items.segments, positions, strict=True):
             segment.remove(at)
         return self
 
@@ -115,47 +198,23 @@ class Index(ABC):
         self.items.compact()
         return self
 
-    def search(
-        self,
-        queries: Any,
-        k: int,
-        within: GivenIds | None = None,
-        rerank: int | None = None,
-    ) -> SearchResult:
-        """The k nearest items of each query, nearest first.
+    @torch.no_grad()
+    def reconstruct(self, ids: GivenIds) -> Tensor:
+        """What the codes of items say their vectors are, (n, dim).
 
-        Args:
-            queries: (q, dim).
-            k: how many; what the index cannot fill is padded with id -1 (None among
-                strings) at distance infinity.
-            within: ids to search among; None for all.
-            rerank: how many of the scan's best are compared again where the index has
-                a refiner; ten times k if not given, 0 for none.
+        Raises:
+            InputError: an id is not in the index, or codes stand for no vectors.
         """
-        queries = self._checked(queries)
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise InputError(f"k must be a whole number of at least 1, got {k!r}")
-        wide = self._width(k, rerank)
-        allowed = None if within is None else self._positions(within)
-        size = self.coder.num_codebooks * self.coder.codebook_size
-        rows = max(1, TABLE_ENTRIES // (size * self._tables_per_query()))
-        found = [
-            self._found(part, wide, k, allowed) for part in queries.split(rows)
-        ] or [Best.empty(0, k)]
-        best = Best(*(np.concatenate(column) for column in zip(*found, strict=True)))
-        return self._result(best)
+        if not isinstance(self.coder, Quantizer):
+            raise InputError(
+                f"the codes of a {type(self.coder).__name__} stand for no vectors: "
+                "search_items finds what is near an item"
+            )
+        return self._decode(self.coder, *self.items.codes_of(checked_ids(ids)))
 
     def metadata(self, ids: GivenIds) -> list[dict[str, Any]]:
         """The metadata of items: for each id its columns by name."""
-        found: list[dict[str, Any]] = [{} for _ in ids]
-        for segment, (at, rows) in zip(
-            self.items.segments, self.items.find(checked_ids(ids)), strict=True
-        ):
-            if segment.table is not None:
-                taken = segment.table.take(at).to_pylist()
-                for row, values in zip(rows.tolist(), taken, strict=True):
-                    found[row] = values
-        return found
+        return self.items.metadata(checked_ids(ids))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the index to a folder; see ``load_index``.
@@ -168,7 +227,7 @@ class Index(ABC):
             InputError: it cannot be written there, another process is writing there,
                 or has done so since this index was loaded.
         """
-        from gradsnap.index.storage import save_index
+        from gradsnap.index.folder_writing import save_index
 
         save_index(self, path)
 
@@ -178,22 +237,23 @@ class Index(ABC):
         Raises:
             FileFormatError: a file was changed.
         """
-        from gradsnap.index.storage import verify_index
-
-        verify_index(self)
+        if self.origin is None:
+            raise InputError(
+                "this index was not loaded from files: there is none to verify"
+            )
+        self.origin.verify()
         return self
 
     def check_codebooks(self) -> None:
-        """Refuses codebooks that are not those the items were encoded with."""
-        if not isinstance(self.coder, Quantizer):
-            return
+        """Refuses a coder that is not the one the items were encoded with."""
         current = self.coder.fingerprint()
         if len(self.items.segments) == 0:
             self.fingerprint = current
         elif self.fingerprint != current:
             raise InputError(
-                "the quantizer's codebooks changed since items were added: their codes "
-                "mean something else now; make a new index and add the vectors again"
+                f"the {type(self.coder).__name__} changed since items were added: "
+                "their codes mean something else now; make a new index and add the "
+                "vectors again"
             )
 
     def __repr__(self) -> str:
@@ -201,90 +261,37 @@ class Index(ABC):
 
     # --- the parts ----------------------------------------------------------
 
+    def _decode(self, quantizer: Quantizer, codes: Tensor, lists: Tensor) -> Tensor:
+        """Reconstructions (n, dim) of codes (n, M) in lists (n,)."""
+        return quantizer.decode(codes)
+
+    def _checked_lists(self, lists: Tensor | None, count: int) -> Tensor | None:
+        if (lists is None) != (self.num_lists is None):
+            need = "no lists" if self.num_lists is None else "lists=lists_of(vectors)"
+            raise InputError(f"codes of an index of kind {self.kind} need {need}")
+        if lists is None or self.num_lists is None:
+            return None
+        if len(lists) != count:
+            raise InputError(f"{count} codes need as many lists, got {len(lists)}")
+        return checked_codes(lists[:, None], 1, self.num_lists)[:, 0]
+
     def _append(
         self,
         codes: Tensor,
+        lists: Tensor | None,
         ids: GivenIds | None,
         metadata: Metadata | None,
-        lists: Array | None = None,
         fine: Array | None = None,
     ) -> None:
         count = len(codes)
-        packed = pack(codes.cpu().numpy(), self.coder.codebook_size)
         checked = None if ids is None else new_ids(ids, count)
         table = None if metadata is None else checked_metadata(metadata, count)
         if count == 0:
             return
         self.check_codebooks()
+        packed = pack(codes.cpu().numpy(), self.coder.codebook_size)
         segment = Segment(packed, fine=fine, stored=table)
-        self._identify(segment, checked)
+        self.items.identify(segment, checked)
         if lists is not None and self.num_lists is not None:
-            segment = sorted_by_list(segment, lists, self.num_lists)
+            segment = sorted_by_list(segment, lists.cpu().numpy(), self.num_lists)
         self.items.append(segment)
-
-    def _identify(self, segment: Segment, ids: Ids | None) -> None:
-        """Gives the segment's items their ids, or the next free numbers."""
-        named = self.items.named
-        if named is not None and named != isinstance(ids, list):
-            have, got = ("strings", "numbers") if named else ("numbers", "strings")
-            got = "none" if ids is None and named else got
-            raise InputError(f"the ids of this index are {have}; got {got}")
-        segment.first = self.items.next_id
-        if ids is None:
-            return
-        self.items.refuse_known(ids)
-        if isinstance(ids, list):
-            segment.names = PackedStrings.of(ids)
-        elif not np.array_equal(ids, np.arange(ids[0], ids[0] + len(ids))):
-            segment.ids = narrow(ids)
-        else:
-            segment.first = int(ids[0])
-
-    def _positions(self, ids: GivenIds) -> list[Array]:
-        """Positions of ids by segment; refuses ids that are not there."""
-        return [at for at, _ in self.items.find(checked_ids(ids))]
-
-    def _width(self, k: int, rerank: int | None) -> int:
-        """How many the scan has to find."""
-        if rerank is not None and self.refiner is None and rerank != 0:
-            raise InputError(
-                f"rerank={rerank} needs an index with a refiner: HalfPrecision or "
-                "LongerCode"
-            )
-        if self.refiner is None or rerank == 0:
-            return 0
-        return max(k, RERANK_FACTOR * k if rerank is None else rerank)
-
-    def _found(
-        self, queries: Tensor, wide: int, k: int, allowed: list[Array] | None
-    ) -> Best:
-        width = min(wide or k, max(len(self), 1))  # heaps of what there can be
-        best = Best.empty(len(queries), width)
-        self._scan(queries, best, allowed)
-        best = best.ranked()
-        if wide:
-            best = self._refined(queries, best)
-        missing = max(0, k - width)
-        padding = Best.empty(len(queries), missing)
-        return Best(
-            *(
-                np.concatenate([own[:, :k], pad], axis=1)
-                for own, pad in zip(best, padding, strict=True)
-            )
-        )
-
-    def _refined(self, queries: Tensor, best: Best) -> Best:
-        """The same items, ordered by the refiner's distances."""
-        refiner = self.refiner
-        if refiner is None:
-            return best
-        rows = self.items.fine_rows(best.places, refiner.row_bytes)
-        distances = refiner.distances(queries.cpu(), rows).numpy()
-        distances = np.where(best.places < 0, np.float32(np.inf), distances)
-        return Best(distances, best.keys, best.places).ranked()
-
-    def _result(self, best: Best) -> SearchResult:
-        ids, distances = best.tensors()
-        if self.items.named:
-            return SearchResult(self.items.strings(best.places), distances)
-        return SearchResult(ids, distances)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.checks import checked_rows
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
 from gradsnap.index.lists import ListedIndex
@@ -20,7 +20,7 @@ class InvertedIndex(ListedIndex):
     """IVFADC (Jégou et al. 2011): each item is in the list of its nearest centroid.
 
     Args:
-        quantizer: of vectors, or of residuals; fitted, or fitted by ``fit``.
+        coder: a quantizer of vectors, or of residuals; fitted, or fitted by ``fit``.
         num_lists: how many centroids ``fit`` learns.
         centroids: your own, (num_lists, dim); nothing is learned then.
         residual: whether codes are of residuals or of the vectors themselves.
@@ -40,7 +40,7 @@ class InvertedIndex(ListedIndex):
 
     def __init__(
         self,
-        quantizer: Quantizer,
+        coder: Coder,
         *,
         num_lists: int | None = None,
         centroids: Tensor | None = None,
@@ -49,17 +49,24 @@ class InvertedIndex(ListedIndex):
         refiner: Refiner | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(quantizer, residual=residual, probes=probes, refiner=refiner)
+        super().__init__(coder, residual=residual, probes=probes, refiner=refiner)
         self.seed = seed
         self.centroids: Tensor | None = None
         if centroids is not None:
-            self.centroids = checked_rows(centroids, quantizer.dim, quantizer.dtype)
+            self.centroids = checked_rows(centroids, coder.dim, coder.dtype)
             num_lists = len(centroids)
         if num_lists is None or num_lists < 1:
             raise InputError(
                 f"num_lists must be at least 1, or centroids be given; got {num_lists}"
             )
         self.num_lists = num_lists
+
+    @classmethod
+    def _sizes(
+        cls, count: int, num_lists: int | None, residual: bool
+    ) -> dict[str, Any]:
+        """As many lists as the root of ``count``, unless told; at most one an item."""
+        return {"num_lists": lists_for(count, num_lists), "residual": residual}
 
     @property
     def fitted(self) -> bool:
@@ -82,7 +89,7 @@ class InvertedIndex(ListedIndex):
     def restore(self, state: dict[str, Tensor]) -> None:
         """Takes back what ``state`` gave."""
         self.centroids = checked_rows(
-            state["centroids"], self.quantizer.dim, self.quantizer.dtype
+            state["centroids"], self.coder.dim, self.coder.dtype
         )
 
     def _fit_lists(self, x: Tensor) -> None:
@@ -110,3 +117,12 @@ class InvertedIndex(ListedIndex):
         if self.centroids is None:
             raise self._not_fitted()
         return self.centroids
+
+
+def lists_for(count: int, num_lists: int | None) -> int:
+    """How many lists so many items get: their root, unless told, and at most one each.
+
+    >>> lists_for(10_000, None), lists_for(10_000, 64), lists_for(10, 64)
+    (100, 64, 10)
+    """
+    return max(1, min(num_lists or round(count**0.5), count))

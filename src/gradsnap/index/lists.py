@@ -8,19 +8,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.coders.checks import checked_codes, checked_rows
+from gradsnap.coders.checks import checked_rows
+from gradsnap.coders.coder import Coder
+from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError, NotFittedError
-from gradsnap.index.exhaustive import refuse_codes_alone
-from gradsnap.index.identifiers import GivenIds, checked_ids
 from gradsnap.index.index import Index
-from gradsnap.index.metadata import Metadata
-from gradsnap.index.rerank import Refiner, require_same_dim
-from gradsnap.index.results import Best
-from gradsnap.index.scanning import scan_own
+from gradsnap.index.item_store import GivenIds
+from gradsnap.index.rerank import Refiner
+from gradsnap.index.scanning import Best, float_tables, scan_own
+from gradsnap.index.searching import Queries
 from gradsnap.index.segments import Segment
-from gradsnap.index.tables import float_tables
-from gradsnap.index.tuning import Tuning, tuned
+from gradsnap.index.tuning import Tuning, tune
 
 Array = NDArray[Any]
 
@@ -29,7 +28,8 @@ class ListedIndex(Index):
     """Base of the indexes with lists.
 
     Args:
-        quantizer: of the vectors, or of their residuals; fitted, or fitted by ``fit``.
+        coder: a quantizer of the vectors, or of their residuals; fitted, or fitted by
+            ``fit``.
         residual: whether codes are of what a list's centroid leaves of a vector
             (smaller, so they err less) or of the vector itself (tables are made once
             a query).
@@ -37,19 +37,24 @@ class ListedIndex(Index):
         refiner: as for ``ExhaustiveIndex``.
     """
 
+    coder: Quantizer
     num_lists: int
 
     def __init__(
         self,
-        quantizer: Quantizer,
+        coder: Coder,
         *,
         residual: bool,
         probes: int,
         refiner: Refiner | None,
     ) -> None:
-        require_same_dim(quantizer.dim, refiner)
-        super().__init__(quantizer, refiner)
-        self.quantizer = quantizer
+        if not isinstance(coder, Quantizer):
+            what = "makes bits" if isinstance(coder, Hasher) else "cannot decode"
+            raise InputError(
+                "lists need a quantizer, whose codes stand for vectors; a "
+                f"{type(coder).__name__} {what}: choose ExhaustiveIndex"
+            )
+        super().__init__(coder, refiner=refiner)
         self.residual = residual
         self._probes = 0
         self.probes = probes
@@ -94,62 +99,26 @@ class ListedIndex(Index):
 
     # --- the verbs ----------------------------------------------------------
 
+    @property
+    def learns(self) -> bool:
+        """Whether ``fit`` still has lists, or the coder, to learn."""
+        return not (self.fitted and self.coder.fitted)
+
     @torch.no_grad()
-    def fit(self, x: Tensor) -> Self:
-        """Learns the lists from x (n, dim), and the quantizer if it is not fitted.
+    def fit(self, x: Tensor, labels: Tensor | None = None) -> Self:
+        """Learns from x (n, dim) the lists and the quantizer, where there are none yet.
 
         The quantizer is fitted to residuals where codes are of residuals.
         """
         if len(self):
             raise InputError(f"the index holds {len(self)} items: fit comes first")
-        x = checked_rows(x, self.quantizer.dim, self.quantizer.dtype)
-        self._fit_lists(x)
-        if not self.quantizer.fitted:
+        x = checked_rows(x, self.coder.dim, self.coder.dtype)
+        if not self.fitted:
+            self._fit_lists(x)
+        if not self.coder.fitted:
             lists = self._nearest_lists(x, 1)[:, 0]
-            self.quantizer.fit(self._left(x, lists) if self.residual else x)
+            self.coder.fit(self._left(x, lists) if self.residual else x, labels)
         return self
-
-    @torch.no_grad()
-    def add(
-        self,
-        vectors: Tensor,
-        ids: GivenIds | None = None,
-        metadata: Metadata | None = None,
-    ) -> Self:
-        """Encodes vectors (n, dim) and keeps the codes; see ``ExhaustiveIndex.add``."""
-        vectors = self._checked(vectors)
-        lists = self._nearest_lists(vectors, 1)[:, 0]
-        fine = None if self.refiner is None else self.refiner.encode(vectors)
-        coded = self._left(vectors, lists) if self.residual else vectors
-        codes = self.quantizer.encode(coded)
-        self._append(codes, ids, metadata, lists.cpu().numpy(), fine)
-        return self
-
-    def add_codes(
-        self,
-        codes: Tensor,
-        lists: Tensor,
-        ids: GivenIds | None = None,
-        metadata: Metadata | None = None,
-    ) -> Self:
-        """Keeps ready codes (n, num_codebooks) in lists (n,)."""
-        refuse_codes_alone(self.refiner)
-        own = self.quantizer
-        checked = checked_codes(codes, own.num_codebooks, own.codebook_size)
-        numbers = checked_codes(lists[:, None], 1, self.num_lists)[:, 0]
-        if len(numbers) != len(checked):
-            raise InputError(
-                f"{len(checked)} codes need as many lists, got {len(lists)}"
-            )
-        self._append(checked, ids, metadata, numbers.cpu().numpy())
-        return self
-
-    @torch.no_grad()
-    def reconstruct(self, ids: GivenIds) -> Tensor:
-        """What the codes of items say their vectors are, (n, dim)."""
-        codes, lists = self.items.codes_of(checked_ids(ids))
-        parts = self.quantizer.decode(codes)
-        return self._whole(parts, lists) if self.residual else parts
 
     def lists_of(self, vectors: Tensor) -> Tensor:
         """The list each of vectors (n, dim) falls into, int64 (n,)."""
@@ -166,15 +135,27 @@ class ListedIndex(Index):
         Returns:
             The probes chosen, and recall against time for each number tried.
         """
-        return tuned(self, queries, truth, target)
+        return tune(self, queries, truth, target)
 
     # --- the parts ----------------------------------------------------------
 
-    def _checked(self, vectors: Any) -> Tensor:
+    def _checked(self, vectors: Tensor) -> Tensor:
         if not self.fitted:
             raise self._not_fitted()
-        self.quantizer._require_fitted()
-        return checked_rows(vectors, self.quantizer.dim, self.quantizer.dtype)
+        return super()._checked(vectors)
+
+    def _encode(self, vectors: Tensor) -> tuple[Tensor, Tensor | None]:
+        lists = self._nearest_lists(vectors, 1)[:, 0]
+        coded = self._left(vectors, lists) if self.residual else vectors
+        return self.coder.encode(coded), lists
+
+    def _decode(self, quantizer: Quantizer, codes: Tensor, lists: Tensor) -> Tensor:
+        parts = quantizer.decode(codes)
+        return self._whole(parts, lists) if self.residual else parts
+
+    def _item_queries(self, ids: GivenIds) -> Queries:
+        """Items by their reconstructions: their lists are found by vectors."""
+        return Queries(self.reconstruct(ids))
 
     def _not_fitted(self) -> NotFittedError:
         return NotFittedError(
@@ -186,15 +167,15 @@ class ListedIndex(Index):
         return min(self.probes, self.num_lists) if self.residual else 1
 
     @torch.no_grad()
-    def _scan(self, queries: Tensor, best: Best, allowed: list[Array] | None) -> None:
+    def _scan(self, queries: Queries, best: Best, allowed: list[Array] | None) -> None:
         count = min(self.probes, self.num_lists)
-        lists = self._nearest_lists(queries, count)  # (q, p)
-        tables = np.arange(len(queries))[:, None].repeat(count, axis=1)
-        coded = queries
+        rows = queries.rows
+        lists = self._nearest_lists(rows, count)  # (q, p)
+        tables = np.arange(len(rows))[:, None].repeat(count, axis=1)
         if self.residual:
-            coded = self._left(queries.repeat_interleave(count, 0), lists.flatten())
+            rows = self._left(rows.repeat_interleave(count, 0), lists.flatten())
             tables = np.arange(lists.numel()).reshape(lists.shape)
-        entries = float_tables(self.items, coded)
+        entries = float_tables(self.coder.tables(rows), self.items.constant)
         numbers = lists.cpu().numpy()
         for at, columns in enumerate(self.items.columns()):
             segment = self.items.segments[at]

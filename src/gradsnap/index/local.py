@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.optimized import balanced_directions
-from gradsnap.index.inverted import InvertedIndex
+from gradsnap.errors import InputError
+from gradsnap.index.inverted import InvertedIndex, lists_for
 from gradsnap.index.rerank import Refiner
 
 ROWS_PER_DIMENSION = 4
@@ -23,8 +24,8 @@ class LocallyOptimizedIndex(InvertedIndex):
     rotations take ``num_lists · dim²`` floats.
 
     Args:
-        quantizer: best a ``ProductQuantizer`` that is not fitted, so that ``fit`` fits
-            it to the rotated residuals.
+        coder: best a ``ProductQuantizer`` that is not fitted, so that ``fit`` fits it
+            to the rotated residuals.
         num_lists: how many centroids ``fit`` learns.
         centroids: your own, (num_lists, dim); ``fit`` then learns only rotations.
         probes: lists a query looks into.
@@ -36,7 +37,7 @@ class LocallyOptimizedIndex(InvertedIndex):
 
     def __init__(
         self,
-        quantizer: Quantizer,
+        coder: Coder,
         *,
         num_lists: int | None = None,
         centroids: Tensor | None = None,
@@ -45,7 +46,7 @@ class LocallyOptimizedIndex(InvertedIndex):
         seed: int = 0,
     ) -> None:
         super().__init__(
-            quantizer,
+            coder,
             num_lists=num_lists,
             centroids=centroids,
             residual=True,
@@ -54,7 +55,17 @@ class LocallyOptimizedIndex(InvertedIndex):
             seed=seed,
         )
         self.rotations: Tensor | None = None
-        self._own_centroids = centroids is not None
+
+    @classmethod
+    def _sizes(
+        cls, count: int, num_lists: int | None, residual: bool
+    ) -> dict[str, Any]:
+        """As many lists as the root of ``count``, unless told."""
+        if residual:
+            raise InputError(
+                "an index of kind local always codes residuals: leave out --residual"
+            )
+        return {"num_lists": lists_for(count, num_lists)}
 
     @property
     def fitted(self) -> bool:
@@ -75,15 +86,15 @@ class LocallyOptimizedIndex(InvertedIndex):
     def restore(self, state: dict[str, Tensor]) -> None:
         """Takes back what ``state`` gave."""
         super().restore(state)
-        shape = (self.num_lists, self.quantizer.dim, self.quantizer.dim)
+        shape = (self.num_lists, self.coder.dim, self.coder.dim)
         self.rotations = state["rotations"].view(shape)
 
     def _fit_lists(self, x: Tensor) -> None:
-        if not self._own_centroids:
+        if self.centroids is None:
             super()._fit_lists(x)
         lists = self._nearest_lists(x, 1)[:, 0]
         left = x - self._centroids_of(lists)
-        blocks = min(self.quantizer.num_codebooks, self.quantizer.dim)
+        blocks = min(self.coder.num_codebooks, self.coder.dim)
         shared = balanced_directions(left, blocks)
         rotations = [shared] * self.num_lists
         for number in range(self.num_lists):
@@ -94,17 +105,17 @@ class LocallyOptimizedIndex(InvertedIndex):
 
     def _left(self, x: Tensor, lists: Tensor) -> Tensor:
         """Residuals of x (n, dim) in the rotation of lists (n,), list by list."""
-        return self._turned(super()._left(x, lists), lists, backwards=False)
+        return self._rotate(super()._left(x, lists), lists, backwards=False)
 
     def _whole(self, left: Tensor, lists: Tensor) -> Tensor:
         """The vectors (n, dim) of which ``_left`` leaves ``left``."""
-        return super()._whole(self._turned(left, lists, backwards=True), lists)
+        return super()._whole(self._rotate(left, lists, backwards=True), lists)
 
-    def _turned(self, left: Tensor, lists: Tensor, *, backwards: bool) -> Tensor:
+    def _rotate(self, left: Tensor, lists: Tensor, *, backwards: bool) -> Tensor:
         if self.rotations is None:
             return left
-        turned = torch.empty_like(left)
+        rotated = torch.empty_like(left)
         for number in lists.unique().tolist():
             rows, rotation = lists == number, self.rotations[number]
-            turned[rows] = left[rows] @ (rotation.T if backwards else rotation)
-        return turned
+            rotated[rows] = left[rows] @ (rotation.T if backwards else rotation)
+        return rotated

@@ -4,6 +4,7 @@ import functools
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,12 +73,15 @@ class StoredTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = path.open("rb")
+        self._file = path.open("rb", buffering=0)
         weakref.finalize(self, self._file.close)
 
     @functools.cached_property
     def table(self) -> Any:
         """The columns.
+
+        Arrow gets a copy in memory of its own and no threads: a thread that lets go of
+        a Python file while Python exits aborts the process.
 
         Raises:
             FileFormatError: the file is truncated, changed or not Parquet.
@@ -86,9 +90,24 @@ class StoredTable:
         from pyarrow import parquet
 
         try:
-            return parquet.read_table(self._file)
+            size = os.fstat(self._file.fileno()).st_size
+            memory = arrow.allocate_buffer(size)
+            self._file.seek(0)
+            _read_whole(self._file, memoryview(memory))
+            reader = arrow.BufferReader(memory)
+            return parquet.ParquetFile(reader, pre_buffer=False).read(use_threads=False)
         except (arrow.ArrowException, OSError) as error:
             raise FileFormatError(f"{self.path} cannot be read: {error}") from error
+
+
+def _read_whole(file: FileIO, into: memoryview) -> None:
+    """Fills the memory; one call to the system may read less."""
+    at = 0
+    while at < len(into):
+        count = file.readinto(into[at:])
+        if not count:
+            raise OSError(f"ends after {at} of {len(into)} bytes")
+        at += count
 
 
 def _plain(column: Any) -> Any:

@@ -1,10 +1,12 @@
 """The inverted multi-index: lists are pairs of codewords of two half-vectors."""
 
+import math
 from typing import Any
 
 from torch import Tensor
 
-from gradsnap.coders.quantizers import ProductQuantizer, Quantizer
+from gradsnap.coders.coder import Coder
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.rerank import Refiner
@@ -17,7 +19,7 @@ class MultiIndex(ListedIndex):
     nearest pairs of a query are found exactly, without looking at all of them.
 
     Args:
-        quantizer: of vectors, or of residuals; fitted, or fitted by ``fit``.
+        coder: a quantizer of vectors, or of residuals; fitted, or fitted by ``fit``.
         codewords: in each half; a power of two.
         coarse: your own fitted quantizer of two codebooks; nothing is learned then.
         residual: whether codes are of residuals or of the vectors themselves.
@@ -38,7 +40,7 @@ class MultiIndex(ListedIndex):
 
     def __init__(
         self,
-        quantizer: Quantizer,
+        coder: Coder,
         *,
         codewords: int = 64,
         coarse: ProductQuantizer | None = None,
@@ -47,17 +49,33 @@ class MultiIndex(ListedIndex):
         refiner: Refiner | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(quantizer, residual=residual, probes=probes, refiner=refiner)
+        super().__init__(coder, residual=residual, probes=probes, refiner=refiner)
         if coarse is None:
-            coarse = ProductQuantizer(quantizer.dim, 2, codewords, seed=seed)
-            coarse = coarse.to(quantizer.dtype)
-        if coarse.num_codebooks != 2 or coarse.dim != quantizer.dim:
+            coarse = ProductQuantizer(coder.dim, 2, codewords, seed=seed)
+            coarse = coarse.to(coder.dtype)
+        if coarse.num_codebooks != 2 or coarse.dim != coder.dim:
             raise InputError(
-                f"the coarse quantizer needs 2 codebooks and dim {quantizer.dim}, got "
+                f"the coarse quantizer needs 2 codebooks and dim {coder.dim}, got "
                 f"{coarse.num_codebooks} and dim {coarse.dim}"
             )
         self.coarse = coarse
         self.seed = seed
+
+    @classmethod
+    def _sizes(
+        cls, count: int, num_lists: int | None, residual: bool
+    ) -> dict[str, Any]:
+        """At least as many lists as the root of ``count``, unless told."""
+        codewords = 2 ** math.ceil(math.log2(max(count, 2)) / 4)
+        if num_lists is not None:
+            codewords = math.isqrt(num_lists)
+        powers = codewords >= 2 and codewords & (codewords - 1) == 0
+        if num_lists not in (None, codewords**2) or not powers:
+            raise InputError(
+                "the lists of an index of kind multi are pairs of codewords: --lists "
+                f"must be a power of four, such as 256, 1024 or 4096, got {num_lists}"
+            )
+        return {"codewords": codewords, "residual": residual}
 
     @property
     def num_lists(self) -> int:  # type: ignore[override]

@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import bytes_of, pack, unpack
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.tables import Tables, sums_of_own
 from gradsnap.errors import InputError
-from gradsnap.index.scanning import sums_of
 
 Array = NDArray[Any]
 
@@ -28,7 +28,10 @@ class Refiner(Protocol):
         """What is kept of x (n, dim): uint8 (n, row_bytes)."""
 
     def distances(self, queries: Tensor, rows: Array) -> Tensor:
-        """Squared distances (q, r) of queries (q, dim) to rows (q, r, row_bytes)."""
+        """Distances (q, r) of queries (q, dim) to rows (q, r, row_bytes)."""
+
+    def distances_of_kept(self, kept: Array, rows: Array) -> Tensor:
+        """The same for queries of which only this is kept, (q, row_bytes)."""
 
 
 class HalfPrecision:
@@ -61,39 +64,51 @@ class HalfPrecision:
         ]
         return torch.stack(parts)
 
+    def distances_of_kept(self, kept: Array, rows: Array) -> Tensor:
+        """The same for queries in half precision, as bytes (q, 2 · dim)."""
+        return self.distances(torch.from_numpy(kept.view(np.float16)), rows)
+
 
 class LongerCode:
     """Keeps a second, longer code of each vector.
 
     Args:
-        quantizer: fitted, of the same ``dim`` as the index.
+        coder: fitted, of the same ``dim`` as the index.
     """
 
-    def __init__(self, quantizer: Quantizer) -> None:
-        self.quantizer = quantizer
-        self.dim = quantizer.dim
-        self.row_bytes = bytes_of(quantizer.num_codebooks, quantizer.codebook_size)
+    def __init__(self, coder: Coder) -> None:
+        self.coder = coder
+        self.dim = coder.dim
+        self.row_bytes = bytes_of(coder.num_codebooks, coder.codebook_size)
 
     def encode(self, x: Tensor) -> Array:
         """Packed codes (n, row_bytes) of x (n, dim)."""
-        codes = self.quantizer.encode(x).cpu().numpy()
-        return pack(codes, self.quantizer.codebook_size)
+        return pack(self.coder.encode(x).cpu().numpy(), self.coder.codebook_size)
 
     def distances(self, queries: Tensor, rows: Array) -> Tensor:
-        """Squared distances (q, r) of queries (q, dim) to own rows (q, r, bytes)."""
-        own = self.quantizer
-        shape = (*rows.shape[:2], own.num_codebooks)
-        flat = unpack(rows.reshape(-1, self.row_bytes), shape[2], own.codebook_size)
-        codes = flat.reshape(shape)
-        entries, offsets = own.tables(queries)
-        cross = own.cross_terms(torch.from_numpy(flat.astype(np.int64)))
-        total = sums_of(codes, entries) + cross.view(shape[:2]) + offsets[:, None]
+        """Distances (q, r) of queries (q, dim) to own rows (q, r, bytes)."""
+        return self._sums(self.coder.tables(queries), rows)
+
+    def distances_of_kept(self, kept: Array, rows: Array) -> Tensor:
+        """The same for queries known by their longer codes, (q, bytes)."""
+        return self._sums(self.coder.code_tables(self._codes(kept)), rows)
+
+    def _sums(self, tables: Tables, rows: Array) -> Tensor:
+        codes = self._codes(rows)  # (q, r, M)
+        cross = self.coder.cross_terms(codes.flatten(0, 1)).view(codes.shape[:2])
+        total = sums_of_own(tables.entries, codes) + cross + tables.offsets[:, None]
         return total.clamp_min_(0).float()
+
+    def _codes(self, rows: Array) -> Tensor:
+        """Codes (…, M) of packed ones (…, bytes)."""
+        own = self.coder
+        codes = unpack(rows, own.num_codebooks, own.codebook_size)
+        return torch.from_numpy(codes.astype(np.int64))
 
 
 def require_same_dim(dim: int, refiner: Refiner | None) -> None:
     """Refuses a refiner of other vectors."""
     if refiner is not None and refiner.dim != dim:
         raise InputError(
-            f"the refiner takes vectors of length {refiner.dim}, the quantizer of {dim}"
+            f"the refiner takes vectors of length {refiner.dim}, the coder of {dim}"
         )

@@ -1,7 +1,7 @@
 """Asymmetric distances of stored codes: table entries added up, the best kept.
 
-One definition, two engines: with the extra ``fast`` a compiled kernel, without it plain
-torch. Both add in float32 in the order of the codebooks, so they agree to the bit.
+One definition, two engines: a compiled kernel, and plain torch where numba is missing.
+Both add in float32 in the order of the codebooks, so they agree to the bit.
 """
 
 from types import ModuleType
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.coders.tables import Tables, sums_of_all
 from gradsnap.compiled import kernels, spread
-from gradsnap.index.results import Best
 
 Array = NDArray[Any]
+
+NO_ID = -1
+NO_KEY = np.iinfo(np.int64).max
 
 GROUP = 32
 """Queries that share one pass over the codes."""
@@ -24,8 +27,57 @@ GROUP = 32
 FEWEST = 8
 """Fewer queries are scanned one by one: a group would mostly be padding."""
 
+FAST_SIZE = 16
+"""Codewords a codebook that fit a register, so that fast-scan can add."""
+
 TORCH_ROWS = 16_384
 """Codes the plain engine adds up at once."""
+
+
+class Best(NamedTuple):
+    """The k best items so far of each query: heaps of (distance, key)."""
+
+    distances: Array
+    """float32 (q, k), infinite where nothing was found yet."""
+    keys: Array
+    """int64 (q, k): the id that breaks ties."""
+    places: Array
+    """int64 (q, k): where the item stands, -1 where nothing was found yet."""
+
+    @classmethod
+    def empty(cls, queries: int, k: int) -> "Best":
+        """Nothing found yet."""
+        shape = (queries, k)
+        return cls(
+            np.full(shape, np.inf, dtype=np.float32),
+            np.full(shape, NO_KEY, dtype=np.int64),
+            np.full(shape, -1, dtype=np.int64),
+        )
+
+    def part(self, start: int, stop: int) -> "Best":
+        """The heaps of some queries, the same memory."""
+        return Best(*(column[start:stop] for column in self))
+
+    def ranked(self) -> "Best":
+        """Ascending by distance, then key."""
+        order = np.lexsort((self.keys, self.distances), axis=1)
+        return Best(*(np.take_along_axis(column, order, axis=1) for column in self))
+
+    def merge(self, query: int, found: tuple[Array, Array, Array]) -> None:
+        """Takes in items (distances, keys, places) of one query, unless too far."""
+        joined = [
+            np.concatenate([own[query], new])
+            for own, new in zip(self, found, strict=True)
+        ]
+        k = self.distances.shape[1]
+        order = np.lexsort((joined[1], joined[0]))[:k][::-1]  # a heap: the worst first
+        for own, new in zip(self, joined, strict=True):
+            own[query] = new[order]
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Ids (q, k), -1 where nothing was found, and distances (q, k)."""
+        ids = np.where(self.places < 0, NO_ID, self.keys)
+        return torch.from_numpy(ids), torch.from_numpy(self.distances)
 
 
 class Columns(NamedTuple):
@@ -55,6 +107,17 @@ class Columns(NamedTuple):
 def kernel() -> ModuleType | None:
     """The compiled scans, where numba is installed."""
     return kernels("gradsnap.index.scanning_compiled")
+
+
+def float_tables(tables: Tables, constant: float) -> Tensor:
+    """Tables (q, M, K) in float32 whose sums are distances: constants are in them."""
+    entries = tables.entries.float().cpu()
+    shift = (tables.offsets + constant).float().cpu()
+    if bool(shift.any()):
+        entries = entries.clone()
+        entries[:, 0] += shift[:, None]
+    whole: Tensor = entries.contiguous()
+    return whole
 
 
 def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> None:
@@ -111,15 +174,6 @@ def scan_own(
         compiled.scan_lists(frozen, alive, spans[start:stop], tables.numpy(), heaps)
 
     spread(work, range(0, len(spans), steps))
-
-
-def sums_of(codes: Array, entries: Tensor) -> Tensor:
-    """Sums (q, r) of the entries (q, M, K) of each query's own codes (q, r, M)."""
-    words = torch.from_numpy(codes.astype(np.int64))
-    total = entries[:, 0].gather(1, words[..., 0])
-    for m in range(1, codes.shape[2]):
-        total += entries[:, m].gather(1, words[..., m])
-    return total
 
 
 def _scan_group(
@@ -186,9 +240,7 @@ def _offer(
     if len(positions) == 0:
         return
     words = torch.from_numpy(columns.codes[positions].astype(np.int64))
-    total = entries[:, 0, words[:, 0]]  # (q, n)
-    for m in range(1, words.shape[1]):
-        total += entries[:, m, words[:, m]]
+    total = sums_of_all(entries, words)  # (q, n)
     if columns.bias.size:
         total += torch.from_numpy(columns.bias[positions])
     sums = total.clamp_min_(0).numpy()

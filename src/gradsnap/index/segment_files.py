@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.errors import FileFormatError
-from gradsnap.index.identifiers import narrow
 from gradsnap.index.metadata import StoredTable, write_metadata
-from gradsnap.index.segments import Segment
+from gradsnap.index.segments import Segment, narrow
 from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]

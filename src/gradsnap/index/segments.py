@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.index.identifiers import narrow
 from gradsnap.index.metadata import StoredTable, joined
 from gradsnap.strings import PackedStrings
 
@@ -106,6 +105,12 @@ class Segment:
         """The list of every position, int64 (n,)."""
         bounds = np.asarray(self.bounds)
         return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+
+
+def narrow(ids: Array) -> Array:
+    """Ids as uint32 where they fit, int64 where they do not."""
+    fits = ids.size == 0 or int(ids.max()) < 2**32
+    return ids.astype(np.uint32 if fits else np.int64)
 
 
 def sorted_by_list(segment: Segment, lists: Array, num_lists: int) -> Segment:

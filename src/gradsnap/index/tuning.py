@@ -1,13 +1,15 @@
 """How many lists a wanted recall needs, and what they cost."""
 
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.index.results import SearchResult
+
+if TYPE_CHECKING:
+    from gradsnap.index.lists import ListedIndex
 
 
 class Trial(NamedTuple):
@@ -38,17 +40,7 @@ class Tuning(NamedTuple):
         return "\n".join([f"{'probes':>8} {'recall':>8} {'ms a query':>12}", *rows])
 
 
-class Tunable(Protocol):
-    """An index with lists."""
-
-    probes: int
-    num_lists: int
-
-    def search(self, queries: Tensor, k: int) -> SearchResult:
-        """The k nearest of each query."""
-
-
-def tuned(index: Any, queries: Tensor, truth: Any, target: float) -> Tuning:
+def tune(index: "ListedIndex", queries: Tensor, truth: Any, target: float) -> Tuning:
     """Doubles the probes until the target is reached, then halves the last step."""
     wanted = checked_truth(truth, len(queries))
     if not 0 < target <= 1:
@@ -94,7 +86,9 @@ def recall(found: Any, truth: list[list[Any]]) -> float:
     return hits / total if total else 1.0
 
 
-def _trial(index: Any, queries: Tensor, truth: list[list[Any]], probes: int) -> Trial:
+def _trial(
+    index: "ListedIndex", queries: Tensor, truth: list[list[Any]], probes: int
+) -> Trial:
     index.probes = probes
     k = len(truth[0])
     index.search(queries[:1], k)  # what is made at the first search is not timed

@@ -1,4 +1,4 @@
-"""An index in a folder: files that never change, and a manifest that names them.
+"""An index folder written: files that never change, and a manifest that names them.
 
 A save writes new files first and the manifest last, by a rename: whoever opens the
 folder sees the index before or after, never between. Files no manifest names any more
@@ -9,26 +9,25 @@ import contextlib
 import os
 import secrets
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.index.index import Index
-from gradsnap.index.lock import LOCK, only_writer
-from gradsnap.index.manifest import (
+from gradsnap.index.folder_reading import (
     MANIFEST,
     Manifest,
-    check_files,
+    Origin,
     file_entry,
     read_manifest,
     write_manifest,
 )
-from gradsnap.index.opening import Origin
+from gradsnap.index.index import Index
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
 from gradsnap.index.segment_files import (
     files_of,
@@ -37,6 +36,19 @@ from gradsnap.index.segment_files import (
     write_segment,
 )
 from gradsnap.index.segments import Segment
+
+LOCK = "writer.lock"
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def save_index(index: Index, path: str | os.PathLike[str]) -> None:
@@ -54,21 +66,12 @@ def save_index(index: Index, path: str | os.PathLike[str]) -> None:
     index.origin = Origin(folder.resolve(), content)
     entries = content["segments"]
     index.items.segments = [
-        _mapped(folder, segment, entry)
+        _remapped(folder, segment, entry)
         for segment, entry in zip(index.items.segments, entries, strict=True)
     ]
 
 
-def verify_index(index: Index) -> None:
-    """Compares every file with its checksum; see ``Index.verify``."""
-    if index.origin is None:
-        raise InputError(
-            "this index was not loaded from files: there is none to verify"
-        )
-    check_files(index.origin.folder, index.origin.manifest, every_byte=True)
-
-
-def _mapped(folder: Path, segment: Segment, entry: dict[str, Any]) -> Segment:
+def _remapped(folder: Path, segment: Segment, entry: dict[str, Any]) -> Segment:
     """The saved segment, mapped, so that a long stream of items leaves memory."""
     if segment.name == entry["name"]:
         return segment
@@ -100,7 +103,7 @@ def _create(index: Index, folder: Path) -> Manifest:
 def _replace(index: Index, folder: Path) -> Manifest:
     """Writes into an index folder: what is new, or all of another index."""
     current = read_manifest(folder)
-    origin: Origin | None = index.origin
+    origin = index.origin
     ours = origin is not None and origin.folder == folder.resolve()
     if origin is not None and ours and origin.manifest["token"] != current["token"]:
         raise InputError(
@@ -139,7 +142,7 @@ def _write(
     files = {
         name: old["files"][name]
         if old and name in old["files"]
-        else _sealed(folder, name)
+        else _seal(folder, name)
         for name in names
     }
     content: Manifest = {
@@ -161,14 +164,14 @@ def _write(
 
 
 def _write_parts(index: Index, folder: Path, stem: str) -> dict[str, str]:
-    """The codebooks and whatever else the index learned."""
+    """The coder and whatever else the index learned."""
     parts = {}
-    if isinstance(index.coder, Quantizer):
-        parts["quantizer"] = f"{stem}.quantizer.safetensors"
-        index.coder.save(folder / parts["quantizer"])
+    if index.takes_vectors:
+        parts["coder"] = f"{stem}.coder.safetensors"
+        index.coder.save(folder / parts["coder"])
     if isinstance(index.refiner, LongerCode):
         parts["refiner"] = f"{stem}.refiner.safetensors"
-        index.refiner.quantizer.save(folder / parts["refiner"])
+        index.refiner.coder.save(folder / parts["refiner"])
     state = index.state()
     if state:
         parts["state"] = f"{stem}.state.safetensors"
@@ -187,10 +190,34 @@ def _refiner_kind(refiner: Refiner | None) -> str | None:
     raise InputError(f"a {type(refiner).__name__} cannot be saved with an index")
 
 
-def _sealed(folder: Path, name: str) -> dict[str, Any]:
+def _seal(folder: Path, name: str) -> dict[str, Any]:
     """Size and checksum of a file that has reached the disk."""
     _flush(folder / name)
     return file_entry(folder / name)
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock; the system lets go of it if the process dies.
+
+    Raises:
+        InputError: another process, or another thread, is writing.
+    """
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from error
+    try:
+        try:
+            _lock(handle)
+        except OSError as error:
+            raise InputError(
+                f"cannot write {folder}: another writer is at it; try again when it is "
+                "done, and nothing is lost"
+            ) from error
+        yield
+    finally:
+        os.close(handle)
 
 
 def _delete_unnamed(folder: Path, content: Manifest) -> None:

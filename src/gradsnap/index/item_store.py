@@ -1,8 +1,8 @@
-"""All items of an index: its segments, how they are found by id and read by a scan."""
+"""All items of an index: their ids, their segments, and what a scan reads of them."""
 
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
-from gradsnap.index.identifiers import Ids
 from gradsnap.index.scanning import Columns
-from gradsnap.index.segments import Segment, merged
+from gradsnap.index.segments import Segment, merged, narrow
+from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
+
+GivenIds = Tensor | Array | Sequence[int] | Sequence[str]
+"""What a user may pass as ids."""
+
+Ids = Array | list[str]
+"""Checked: int64 (n,), or strings."""
 
 CROSS_ROWS = 65_536
 """Codes whose cross terms are computed at once."""
@@ -24,7 +31,7 @@ CROSS_ROWS = 65_536
 EMPTY_BIAS = np.empty(0, dtype=np.float32)
 
 
-class Items:
+class ItemStore:
     """Segments in the order they were added.
 
     Segments in memory are merged when a later one has grown as large, so that there
@@ -34,7 +41,7 @@ class Items:
         coder: whose codes these are.
     """
 
-    def __init__(self, coder: Any) -> None:
+    def __init__(self, coder: Coder) -> None:
         self.coder = coder
         self.segments: list[Segment] = []
         self.next_id = 0
@@ -50,6 +57,24 @@ class Items:
         if not self.segments:
             return None
         return self.segments[0].names is not None
+
+    def identify(self, segment: Segment, ids: Ids | None) -> None:
+        """Gives the items of a new segment their ids, or the next free numbers."""
+        named = self.named
+        if named is not None and named != isinstance(ids, list):
+            have, got = ("strings", "numbers") if named else ("numbers", "strings")
+            got = "none" if ids is None and named else got
+            raise InputError(f"the ids of this index are {have}; got {got}")
+        segment.first = self.next_id
+        if ids is None:
+            return
+        self._refuse_known(ids)
+        if isinstance(ids, list):
+            segment.names = PackedStrings.of(ids)
+        elif not np.array_equal(ids, np.arange(ids[0], ids[0] + len(ids))):
+            segment.ids = narrow(ids)
+        else:
+            segment.first = int(ids[0])
 
     def append(self, segment: Segment) -> None:
         """Takes in a segment."""
@@ -96,7 +121,29 @@ class Items:
             )
         return found
 
-    def refuse_known(self, ids: Ids) -> None:
+    def positions(self, ids: GivenIds) -> list[Array]:
+        """Positions of ids by segment; refuses ids that are not there."""
+        return [at for at, _ in self.find(checked_ids(ids))]
+
+    def places(self, ids: Ids) -> Array:
+        """Where ids stand in the whole index, (n,)."""
+        places, base = np.empty(len(ids), dtype=np.int64), 0
+        for segment, (at, rows) in zip(self.segments, self.find(ids), strict=True):
+            places[rows] = base + at
+            base += len(segment)
+        return places
+
+    def metadata(self, ids: Ids) -> list[dict[str, Any]]:
+        """For each id its columns by name."""
+        found: list[dict[str, Any]] = [{} for _ in ids]
+        for segment, (at, rows) in zip(self.segments, self.find(ids), strict=True):
+            if segment.stored is not None and len(at):
+                own = segment.table.take(at).to_pylist()
+                for row, values in zip(rows.tolist(), own, strict=True):
+                    found[row] = values
+        return found
+
+    def _refuse_known(self, ids: Ids) -> None:
         """Raises an InputError if one of the ids is in the index."""
         for segment in self.segments:
             known = np.flatnonzero(segment.find(ids) >= 0)
@@ -134,23 +181,28 @@ class Items:
         return self._decoded[segment]
 
     def _bias(self, codes: Array) -> Array:
-        """Cross terms (n,); empty where they are the same for all codes."""
-        if self.constant is not None:
-            return EMPTY_BIAS
+        """Cross terms (n,) less the constant; empty where nothing is left."""
+        if type(self.coder)._cross_terms is Coder._cross_terms:
+            return EMPTY_BIAS  # no cross terms at all, so none need be looked at
         parts = [
             self.coder.cross_terms(torch.from_numpy(part.astype(np.int64)))
             for part in np.array_split(codes, -(-len(codes) // CROSS_ROWS) or 1)
         ]
-        return np.concatenate([part.float().cpu().numpy() for part in parts])
+        terms = np.concatenate([part.float().cpu().numpy() for part in parts])
+        left = terms - np.float32(self.constant)
+        return left if left.any() else EMPTY_BIAS
 
     @functools.cached_property
-    def constant(self) -> float | None:
-        """The cross term all codes have, by a look at some; None where they differ."""
+    def constant(self) -> float:
+        """The cross term some codes share, which tables can hold; 0 where they differ.
+
+        What a code's own term differs from it is in its bias.
+        """
         generator = torch.Generator().manual_seed(0)
         shape = (64, self.coder.num_codebooks)
-        drawn = torch.randint(self.coder.codebook_size, shape, generator=generator)
-        terms = self.coder.cross_terms(drawn)
-        return float(terms[0]) if bool((terms == terms[0]).all()) else None
+        some = torch.randint(self.coder.codebook_size, shape, generator=generator)
+        terms = self.coder.cross_terms(some)
+        return float(terms[0]) if bool((terms == terms[0]).all()) else 0.0
 
     def codes_of(self, ids: Ids) -> tuple[Tensor, Tensor]:
         """Codes (n, M) and lists (n,), zero without lists, of ids, both int64."""
@@ -165,7 +217,7 @@ class Items:
         return torch.from_numpy(codes), torch.from_numpy(lists)
 
     def fine_rows(self, places: Array, row_bytes: int) -> Array:
-        """What re-ranking needs at places (q, r): uint8 (q, r, row_bytes)."""
+        """What re-ranking needs at places (…): uint8 (…, row_bytes)."""
         rows = np.zeros((*places.shape, row_bytes), dtype=np.uint8)
         for inside, at, segment in self._by_segment(places):
             rows[inside] = segment.fine[at]  # type: ignore[index]
@@ -186,6 +238,47 @@ class Items:
             inside = (places >= base) & (places < base + len(segment))
             yield inside, places[inside] - base, segment
             base += len(segment)
+
+
+def checked_ids(ids: GivenIds) -> Ids:
+    """Whole numbers of at least 0 as int64 (n,), or a list of strings."""
+    if isinstance(ids, str):
+        raise InputError(f"expected a sequence of ids, got the string {ids!r}")
+    values = ids.detach().cpu().numpy() if isinstance(ids, Tensor) else np.asarray(ids)
+    if values.ndim != 1:
+        raise InputError(f"expected ids of shape (n,), got {values.shape}")
+    if values.dtype.kind in "UT" or _all_strings(values):
+        return [str(value) for value in values]
+    if values.size and values.dtype.kind not in "iu":
+        raise InputError(
+            f"ids must be whole numbers or strings, got {values.dtype} such as "
+            f"{values.flat[0]!r}"
+        )
+    if values.size and (values.min() < 0 or int(values.max()) >= 2**63 - 1):
+        bad = values[(values < 0) | (values > 2**63 - 2)][0]
+        raise InputError(f"ids must lie in 0..2**63 - 2 (-1 is padding), got {bad}")
+    return values.astype(np.int64)
+
+
+def new_ids(ids: GivenIds, count: int) -> Ids:
+    """``checked_ids`` of ``count`` new items: as many, all different."""
+    checked = checked_ids(ids)
+    if len(checked) != count:
+        raise InputError(f"{count} items need {count} ids, got {len(checked)}")
+    if isinstance(checked, list):
+        repeated = len(set(checked)) < count
+    else:
+        repeated = len(np.unique(checked)) < count
+    if repeated:
+        values, counts = np.unique(np.asarray(checked), return_counts=True)
+        raise InputError(f"id {values[counts > 1][0].item()!r} is given twice")
+    return checked
+
+
+def _all_strings(values: Array) -> bool:
+    if values.dtype.kind != "O" or values.size == 0:
+        return False
+    return all(isinstance(value, str) for value in values)
 
 
 def _shown(ids: Ids, which: Array) -> str:

@@ -1,0 +1,196 @@
+"""How the nearest items are found: queries, filters, heaps, re-ranking."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gradsnap.coders.checks import checked_rows
+from gradsnap.coders.coder import Coder
+from gradsnap.errors import InputError
+from gradsnap.index.item_store import GivenIds, ItemStore, checked_ids
+from gradsnap.index.rerank import Refiner, require_same_dim
+from gradsnap.index.scanning import Best
+
+Array = NDArray[Any]
+
+TABLE_ENTRIES = 2**24
+"""Table entries held at once while searching: 64 MiB."""
+
+RERANK_FACTOR = 10
+"""How many times k are re-ranked unless ``search`` is told."""
+
+
+class SearchResult(NamedTuple):
+    """The nearest items of each query, nearest first; equal distances by id.
+
+    Where fewer than k items could be found the rest is padding: id -1 (None among
+    string ids) at distance infinity.
+    """
+
+    ids: Any
+    """int64 (q, k); for string ids a list of q lists of k strings."""
+    distances: Tensor
+    """Squared distances, float32 (q, k), ascending; Hamming distances for bits."""
+
+
+class Queries(NamedTuple):
+    """What is looked for: vectors, or codes that are compared as they are."""
+
+    rows: Tensor
+    """Vectors (q, dim), or codes (q, num_codebooks)."""
+    coded: bool = False
+    """Whether the rows are codes."""
+    kept: Array | None = None
+    """What the refiner keeps of queries that are items, uint8 (q, row_bytes)."""
+
+    def split(self, count: int) -> Iterator["Queries"]:
+        """The queries, so many at a time."""
+        for start in range(0, len(self.rows), count):
+            part = slice(start, start + count)
+            kept = None if self.kept is None else self.kept[part]
+            yield Queries(self.rows[part], self.coded, kept)
+
+
+class Searchable(ABC):
+    """Items of a coder's codes, and the two searches; a child scans.
+
+    Args:
+        coder: what makes codes of vectors, and tables of queries.
+        refiner: what re-ranking compares with; None for no re-ranking.
+    """
+
+    def __init__(self, coder: Coder, *, refiner: Refiner | None = None) -> None:
+        require_same_dim(coder.dim, refiner)
+        self.coder = coder
+        self.refiner = refiner
+        self.items = ItemStore(coder)
+
+    # --- what a child writes ------------------------------------------------
+
+    @abstractmethod
+    def _scan(self, queries: Queries, best: Best, allowed: list[Array] | None) -> None:
+        """Offers the items to the heaps; ``allowed`` are positions by segment."""
+
+    def _checked(self, vectors: Tensor) -> Tensor:
+        """Vectors or queries this index can take."""
+        self.coder._require_fitted()
+        return checked_rows(vectors, self.coder.dim, self.coder.dtype)
+
+    def _queries(self, queries: Tensor) -> Queries:
+        """What ``search`` was given, checked."""
+        return Queries(self._checked(queries))
+
+    def _item_queries(self, ids: GivenIds) -> Queries:
+        """Items as queries: here by their codes."""
+        codes, _ = self.items.codes_of(checked_ids(ids))
+        return Queries(codes, coded=True)
+
+    def _tables_per_query(self) -> int:
+        """How many tables a query needs."""
+        return 1
+
+    # --- the verbs ----------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def search(
+        self,
+        queries: Tensor,
+        k: int,
+        within: GivenIds | None = None,
+        rerank: int | None = None,
+    ) -> SearchResult:
+        """The k nearest items of each query, nearest first.
+
+        Args:
+            queries: (q, dim).
+            k: how many; what the index cannot fill is padded with id -1 (None among
+                strings) at distance infinity.
+            within: ids to search among; None for all.
+            rerank: how many of the scan's best are compared again where the index has
+                a refiner; ten times k if not given, 0 for none.
+        """
+        return self._nearest(self._queries(queries), k, within, rerank)
+
+    def search_items(
+        self,
+        ids: GivenIds,
+        k: int,
+        within: GivenIds | None = None,
+        rerank: int | None = None,
+    ) -> SearchResult:
+        """The k nearest items of items of the index, themselves among them.
+
+        Items are compared by their codes, and by what the refiner keeps of them; the
+        rest is as in ``search``.
+        """
+        queries = self._item_queries(ids)
+        if self.refiner is not None:
+            places = self.items.places(checked_ids(ids))
+            kept = self.items.fine_rows(places, self.refiner.row_bytes)
+            queries = queries._replace(kept=kept)
+        return self._nearest(queries, k, within, rerank)
+
+    # --- the parts ----------------------------------------------------------
+
+    def _nearest(
+        self, queries: Queries, k: int, within: GivenIds | None, rerank: int | None
+    ) -> SearchResult:
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise InputError(f"k must be a whole number of at least 1, got {k!r}")
+        wide = self._width(k, rerank)
+        allowed = None if within is None else self.items.positions(within)
+        size = self.coder.num_codebooks * self.coder.codebook_size
+        rows = max(1, TABLE_ENTRIES // (size * self._tables_per_query()))
+        found = [
+            self._best_of(part, wide, k, allowed) for part in queries.split(rows)
+        ] or [Best.empty(0, k)]
+        best = Best(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        ids, distances = best.tensors()
+        if self.items.named:
+            return SearchResult(self.items.strings(best.places), distances)
+        return SearchResult(ids, distances)
+
+    def _width(self, k: int, rerank: int | None) -> int:
+        """How many the scan has to find for re-ranking; 0 for none."""
+        if rerank is not None and self.refiner is None and rerank != 0:
+            raise InputError(
+                f"rerank={rerank} needs an index with a refiner: HalfPrecision or "
+                "LongerCode"
+            )
+        if self.refiner is None or rerank == 0:
+            return 0
+        return max(k, RERANK_FACTOR * k if rerank is None else rerank)
+
+    def _best_of(
+        self, queries: Queries, wide: int, k: int, allowed: list[Array] | None
+    ) -> Best:
+        count = len(queries.rows)
+        width = min(wide or k, max(len(self), 1))  # heaps of what there can be
+        best = Best.empty(count, width)
+        self._scan(queries, best, allowed)
+        best = best.ranked()
+        if wide and self.refiner is not None:
+            best = self._refined(self.refiner, queries, best)
+        padding = Best.empty(count, max(0, k - width))
+        return Best(
+            *(
+                np.concatenate([own[:, :k], pad], axis=1)
+                for own, pad in zip(best, padding, strict=True)
+            )
+        )
+
+    def _refined(self, refiner: Refiner, queries: Queries, best: Best) -> Best:
+        """The same items, ordered by the refiner's distances."""
+        rows = self.items.fine_rows(best.places, refiner.row_bytes)
+        if queries.kept is None:
+            found = refiner.distances(queries.rows.cpu(), rows)
+        else:
+            found = refiner.distances_of_kept(queries.kept, rows)
+        distances = np.where(best.places < 0, np.float32(np.inf), found.numpy())
+        return Best(distances, best.keys, best.places).ranked()
