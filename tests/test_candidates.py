@@ -16,6 +16,7 @@ from gradsnap.coders.quantizers.candidates import (
     folded_sums,
     smallest_sums,
 )
+from gradsnap.coders.tables import sums_of_all, sums_of_own
 from tests import reference
 from tests.conftest import clustered, every_code
 
@@ -47,6 +48,16 @@ def sums_of(tables: Tensor, codes: Tensor) -> Tensor:
     for m in range(1, tables.shape[1]):
         total = total + tables[:, m].gather(1, codes[..., m])
     return total
+
+
+@pytest.mark.parametrize("num_codebooks", [1, 2, 4, 8, 16])
+def test_sums_are_added_in_the_order_of_the_codebooks(num_codebooks: int) -> None:
+    tables = torch.rand(9, num_codebooks, 16, generator=torch.Generator())
+    size = (9, 30, num_codebooks)
+    codes = torch.randint(16, size, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(sums_of_own(tables, codes), sums_of(tables, codes))
+    alone = [sums_of_all(t[None], c)[0] for t, c in zip(tables, codes, strict=True)]
+    assert torch.equal(torch.stack(alone), sums_of(tables, codes))
 
 
 def assert_exact(tables: Tensor, k: int, search: Search) -> None:

@@ -166,6 +166,16 @@ def test_tables_add_up_to_hamming_distances(bits: int) -> None:
     assert torch.equal(sums_of_all(entries, hashes.long()), weighted)
 
 
+def test_equal_hashes_are_at_distance_zero_whatever_the_weights() -> None:
+    hashes = packed_bits(random_bits(50, 12))
+    entries, _ = bit_tables(hashes, torch.rand(12, generator=torch.Generator()))
+    assert (entries >= 0).all()
+    distances = sums_of_all(entries, hashes.long())
+    same = (hashes[:, None] == hashes).all(dim=2)
+    assert (distances[same] == 0).all()
+    assert bit_tables(hashes[:0], torch.ones(12)).entries.shape == (0, 2, 256)
+
+
 @pytest.mark.parametrize("bits", [12, 20, 64])
 def test_hamming_distances_are_those_of_faiss(bits: int) -> None:
     width = -(-bits // 8)

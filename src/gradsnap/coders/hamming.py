@@ -51,12 +51,12 @@ def bit_tables(hashes: Tensor, weights: Tensor) -> Tables:
             f"{hashes.shape[1]} bytes, got {len(weights)}"
         )
     own = torch.nn.functional.pad(weights.float(), (0, padding)).view(-1, 8)
-    words = torch.arange(256, dtype=torch.uint8, device=hashes.device)[:, None]
-    every = unpacked_bits(words, 8).float().T  # (8, 256)
-    bits = unpacked_bits(hashes, 8 * hashes.shape[1]).float()
-    bits = bits.view(len(hashes), -1, 8)  # (q, M, 8)
-    ones = (bits * own).sum(dim=2, keepdim=True)  # (q, M, 1)
-    entries = ones + (own * (1 - 2 * bits)) @ every  # (q, M, 256)
+    words = torch.arange(256, device=hashes.device)
+    bits = unpacked_bits(words.to(torch.uint8)[:, None], 8).float()  # (256, 8)
+    each = (own @ bits.T).expand(len(hashes), -1, -1)  # what a word's ones weigh
+    # The bits that differ are the ones of the exclusive or: looked up rather than
+    # computed, the entry of the query's own byte is zero to the bit.
+    entries = each.gather(2, hashes.long()[..., None] ^ words)  # (q, M, 256)
     return Tables(entries, entries.new_zeros(len(hashes)))
 
 

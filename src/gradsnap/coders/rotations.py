@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def principal_directions(centred: Tensor, count: int) -> Tensor:
-    """The ``count`` directions of most variance of centred rows (n, dim), (dim, count)."""
+    """Directions of most variance of centred rows (n, dim): (dim, count)."""
     values = centred.double()
     _, vectors = torch.linalg.eigh(values.T @ values)  # ascending
     return orient(vectors.flip(1)[:, :count]).to(centred.dtype)

@@ -26,8 +26,13 @@ def sums_of_all(entries: Tensor, codes: Tensor) -> Tensor:
 
 
 def sums_of_own(entries: Tensor, codes: Tensor) -> Tensor:
-    """Sums (q, r) of the entries (q, M, K) of each query's own codes (q, r, M)."""
-    total = entries[:, 0].gather(1, codes[..., 0])
+    """Sums (q, r) of the entries (q, M, K) of each query's own codes (q, r, M).
+
+    One gather, with the rows side by side, is twice as fast as one a codebook; its
+    ``sum`` would add in another order than the compiled scans, from eight codebooks on.
+    """
+    chosen = entries.gather(2, codes.transpose(1, 2))  # (q, M, r)
+    total = chosen[:, 0]
     for m in range(1, codes.shape[2]):
-        total = total + entries[:, m].gather(1, codes[..., m])
+        total = total + chosen[:, m]
     return total
