@@ -162,7 +162,7 @@ def test_another_model_is_refused(photos, photo_index, tmp_path) -> None:
     ("arguments", "words"),
     [
         (["index", "{v}", "--kind", "graph", "--out", "{t}/i"], "exhaustive, inverted"),
-        (["index", "{v}", "--bits", "13", "--out", "{t}/i", "--quantizer", "x"], "pq"),
+        (["index", "{v}", "--bits", "13", "--out", "{t}/i", "--coder", "x"], "pq"),
         (["index", "{t}", "{v}", "--out", "{t}/i"], "no model folder"),
         (["index", "a", "b", "c", "--out", "{t}/i"], "[MODEL] SOURCE"),
         (["index", "{v}", "--out", "{t}"], "exists already"),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         triplets,
     )
     from gradsnap.coders import (
-        CODERS,
         Coder,
         Hasher,
         Quantizer,
@@ -92,7 +91,6 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "coders": (
-        "CODERS",
         "Coder",
         "Hasher",
         "Quantizer",
@@ -154,7 +152,6 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "CODERS",
     "AdditiveQuantizer",
     "ClassificationLoss",
     "Coder",

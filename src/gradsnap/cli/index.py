@@ -139,7 +139,7 @@ def _open(
         dataset = model.open(paths[1], root, **options)
         return model.stream(dataset, workers), model
     dataset = open_dataset(paths[0], root, **options)
-    if len(dataset.item_shape) != 1:
+    if dataset.holds_images:
         raise InputError(
             f"{paths[0]} holds images, which need a model to embed them: "
             f"gradsnap index MODEL {paths[0]} --out FOLDER"
@@ -201,8 +201,8 @@ def _words(
     dataset: "Dataset", block: "Tensor"
 ) -> tuple[list[str] | None, dict[str, list[str]] | None]:
     """Ids and metadata of a block: paths of images, and labels where there are any."""
-    images = len(dataset.item_shape) > 1
-    ids = [dataset.names[place] for place in block.tolist()] if images else None
+    named = dataset.holds_images
+    ids = [dataset.names[place] for place in block.tolist()] if named else None
     arrow = importlib.util.find_spec("pyarrow") is not None
     labels = dataset.labels
     if labels is None or labels.ndim > 1 or not arrow:

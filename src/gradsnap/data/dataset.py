@@ -1,6 +1,7 @@
 """The one shape all data sets have, items by index with labels; and their batches."""
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -122,10 +123,15 @@ class Dataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
             return items, torch.full((len(indices),), -1)
         return items, self.labels[indices]
 
-    @property
+    @functools.cached_property
     def item_shape(self) -> tuple[int, ...]:
         """Shape of the first item: (c, h, w) or (dim,)."""
         return tuple(self.items.batch(torch.tensor([0])).shape[1:])
+
+    @property
+    def holds_images(self) -> bool:
+        """Whether items are images; asks no file that says so by its kind."""
+        return isinstance(self.items, ImageItems) or len(self.item_shape) == 3
 
     def reading(self, side: int | None = None, channels: int | None = None) -> Self:
         """The same items, with images read at another size.

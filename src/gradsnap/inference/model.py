@@ -59,8 +59,10 @@ class Model:
 
     def open(self, source: str, root: str | None = None, **options: Any) -> Dataset:
         """The items of a source, images read as the network needs them."""
-        side, channels = self.spec.side, self.spec.channels
-        return open_dataset(source, root, side=side, channels=channels, **options)
+        dataset = open_dataset(source, root, **options)
+        if not dataset.holds_images:
+            return dataset
+        return dataset.reading(side=self.spec.side, channels=self.spec.channels)
 
     def decode_image(self, path: str | os.PathLike[str]) -> Tensor:
         """One image as a batch, uint8 (1, channels, height, width)."""
@@ -113,10 +115,9 @@ class Model:
 
     def network_for(self, items: Dataset | Tensor) -> nn.Module:
         """What embeds the items; vectors are embeddings unless the model takes them."""
-        shape = items.item_shape if isinstance(items, Dataset) else items.shape[1:]
-        vectors = len(shape) == 1
+        images = items.holds_images if isinstance(items, Dataset) else items.ndim == 4
         takes_vectors = isinstance(self.network, Head) or self.spec.name is None
-        return nn.Identity() if vectors and not takes_vectors else self.network
+        return self.network if images or takes_vectors else nn.Identity()
 
     # --- the folder -----------------------------------------------------------
 

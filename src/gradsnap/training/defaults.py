@@ -34,7 +34,7 @@ def settled(
     config = with_parts(config)
     config = _with_network(config, dataset, network_from)
     data = config.data
-    if len(dataset.item_shape) == 3:
+    if dataset.holds_images:
         dataset = dataset.reading(side=data.side, channels=data.channels)
     name = data.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
     config = changed(config, data={"protocol": name})
