@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 from gradsnap.errors import InputError
-from gradsnap.index import INDEXES, Refiner
+from gradsnap.index import INDEXES, Index, Refiner
 from gradsnap.index.lists import ListedIndex
 from tests.conftest import clustered, fitted
 
@@ -21,7 +21,8 @@ COUNT = 36
 @functools.cache
 def learned(index_kind: str, residual: bool) -> dict[str, Tensor]:
     """What ``fit`` learns beside codebooks: the same for every quantizer."""
-    return _empty(index_kind, fitted("pq"), residual).fit(clustered(300)).state()
+    index: Index = _empty(index_kind, fitted("pq"), residual)
+    return index.fit(clustered(300)).state()
 
 
 def _empty(

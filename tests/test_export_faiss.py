@@ -128,7 +128,7 @@ def test_what_faiss_lacks_is_refused() -> None:
     weighted = HammingIndex(8, weights=torch.arange(8))
     with pytest.raises(InputError, match="got 8 bits with weights"):
         to_faiss(weighted)
-    supervised = CODERS["sq"](DIM, 2, 16, projected_dim=8)
+    supervised = CODERS["sq"].of_bits(DIM, 8)
     with pytest.raises(InputError, match="no ExhaustiveIndex over a Supervised"):
         to_faiss(ExhaustiveIndex(supervised))
     with pytest.raises(InputError, match="whole bytes without weights, got 9 bits"):

@@ -21,7 +21,7 @@ from gradsnap.errors import FileFormatError, InputError
 from gradsnap.export.faiss_parts import index_in_faiss
 from gradsnap.files import replacing, write_text
 from gradsnap.index import Index
-from gradsnap.index.segments import Segment, merged
+from gradsnap.index.segments import Segment, merge
 
 Array = NDArray[Any]
 
@@ -49,12 +49,12 @@ def to_faiss(index: Index) -> Any:
     Raises:
         InputError: FAISS has no such index.
     """
-    return index_in_faiss(index, _numbered(index)[0])
+    return index_in_faiss(index, _with_numbers(index)[0])
 
 
 def faiss_names(index: Index) -> list[str] | None:
     """The string id of each number FAISS has for it; None where ids are numbers."""
-    return _numbered(index)[1]
+    return _with_numbers(index)[1]
 
 
 def write_faiss(index: Index, path: str | os.PathLike[str]) -> None:
@@ -63,7 +63,7 @@ def write_faiss(index: Index, path: str | os.PathLike[str]) -> None:
     Hashes make a binary index, for ``faiss.read_index_binary``. String ids go to
     ``<path>.names.json``, a list: the string at place i is the id of FAISS's item i.
     """
-    items, names = _numbered(index)
+    items, names = _with_numbers(index)
     made = index_in_faiss(index, items)
     binary = isinstance(made, faiss.IndexBinary)
     write: Any = faiss.write_index_binary if binary else faiss.write_index
@@ -76,11 +76,11 @@ def write_faiss(index: Index, path: str | os.PathLike[str]) -> None:
         write_text(beside, json.dumps(names, ensure_ascii=False, indent=0))
 
 
-def _numbered(index: Index) -> tuple[Segment | None, list[str] | None]:
+def _with_numbers(index: Index) -> tuple[Segment | None, list[str] | None]:
     """All items in one segment whose ids are numbers, and their names if any."""
     if not index.items.segments:
         return None, None
-    items = merged(index.items.segments)
+    items = merge(index.items.segments)
     if items.names is None:
         return items, None
     names = items.names.strings()
@@ -106,10 +106,10 @@ def from_faiss(source: Any) -> Quantizer:
     if isinstance(source, str | os.PathLike):
         source = _read(os.fspath(source))
     rotation: Array | None = None
-    index = _unwrapped(source)
+    index = _without_id_map(source)
     if isinstance(index, faiss.IndexPreTransform):
         rotation = _rotation(index)
-        index = _unwrapped(index.index)
+        index = _without_id_map(index.index)
     if isinstance(index, faiss.IndexPQ | faiss.IndexIVFPQ | faiss.IndexPQFastScan):
         return _product(index.pq, rotation)
     if isinstance(index, faiss.IndexResidualQuantizer) and rotation is None:
@@ -130,7 +130,7 @@ def _read(path: str) -> Any:
         raise FileFormatError(f"{path} is not a FAISS index: {text}") from error
 
 
-def _unwrapped(index: Any) -> Any:
+def _without_id_map(index: Any) -> Any:
     index = faiss.downcast_index(index)
     while isinstance(index, faiss.IndexIDMap | faiss.IndexIDMap2):
         index = faiss.downcast_index(index.index)

@@ -13,8 +13,8 @@ from gradsnap.coders.coder import Coder
 from gradsnap.errors import InputError
 from gradsnap.index import SearchResult
 from gradsnap.index.faiss_forms import ProductForm, product_form
-from gradsnap.index.item_store import GivenIds, new_ids
 from gradsnap.index.metadata import Metadata, checked_metadata
+from gradsnap.index.segments import GivenIds, new_ids
 
 VECTOR, ID, INDEX = "vector", "id", "gradsnap"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from gradsnap.index.index import Index
+from gradsnap.index.index import Config, Index
 from gradsnap.index.scanning import FAST_SIZE, Best, float_tables, scan_all
 from gradsnap.index.searching import Queries
 from gradsnap.index.segments import runs
@@ -42,7 +42,7 @@ class ExhaustiveIndex(Index):
 
     kind = "exhaustive"
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The constructor's plain arguments."""
         return {}
 

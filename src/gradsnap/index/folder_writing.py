@@ -66,12 +66,12 @@ def save_index(index: Index, path: str | os.PathLike[str]) -> None:
     index.origin = Origin(folder.resolve(), content)
     entries = content["segments"]
     index.items.segments = [
-        _remapped(folder, segment, entry)
+        _map_saved(folder, segment, entry)
         for segment, entry in zip(index.items.segments, entries, strict=True)
     ]
 
 
-def _remapped(folder: Path, segment: Segment, entry: dict[str, Any]) -> Segment:
+def _map_saved(folder: Path, segment: Segment, entry: dict[str, Any]) -> Segment:
     """The saved segment, mapped, so that a long stream of items leaves memory."""
     if segment.name == entry["name"]:
         return segment

@@ -1,6 +1,6 @@
 """Ready hashes: packed bits, compared by Hamming distance, plain or weighted."""
 
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.hashers import Hasher
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.index.exhaustive import ExhaustiveIndex
+from gradsnap.index.index import Config
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.searching import Queries
 
@@ -40,7 +41,7 @@ class ReadyHashes(Hasher):
         """The largest distance, unless bits have weights."""
         return self.bits if bool((self.weights == 1).all()) else None
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """How many bits; it is never saved."""
         return {"bits": self.bits}
 
@@ -86,9 +87,7 @@ class HammingIndex(ExhaustiveIndex):
         self.weights = weights
 
     @classmethod
-    def _sizes(
-        cls, count: int, num_lists: int | None, residual: bool
-    ) -> dict[str, Any]:
+    def _sizes(cls, count: int, num_lists: int | None, residual: bool) -> Config:
         raise InputError(
             "an index of kind hamming takes hashes that are ready; with a coder choose "
             "kind exhaustive"
@@ -96,7 +95,7 @@ class HammingIndex(ExhaustiveIndex):
 
     @classmethod
     def from_config(
-        cls, coder: Coder | None, config: dict[str, Any], refiner: Refiner | None
+        cls, coder: Coder | None, config: Config, refiner: Refiner | None
     ) -> Self:
         """The empty index of such a ``config``."""
         if config.get("bit_order") != BIT_ORDER:
@@ -108,7 +107,7 @@ class HammingIndex(ExhaustiveIndex):
             )
         return cls(config["bits"])
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """How many bits, and in which order."""
         return {"bits": self.bits, "bit_order": BIT_ORDER}
 

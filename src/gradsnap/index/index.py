@@ -1,4 +1,4 @@
-"""What all indexes share: how items are added, kept and removed; the contract."""
+"""What all indexes share: how items are added, removed and saved; the contract."""
 
 import os
 from abc import abstractmethod
@@ -11,18 +11,23 @@ from torch import Tensor
 from gradsnap.coders.checks import checked_codes
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import pack
-from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.index.item_store import GivenIds, checked_ids, new_ids
 from gradsnap.index.metadata import Metadata, checked_metadata
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.searching import Searchable
-from gradsnap.index.segments import Segment, sorted_by_list
+from gradsnap.index.segments import (
+    GivenIds,
+    Segment,
+    new_ids,
+    sorted_by_list,
+)
 
 if TYPE_CHECKING:
     from gradsnap.index.folder_reading import Origin
 
 Array = NDArray[Any]
+Config = dict[str, Any]
+"""Plain arguments of a constructor."""
 
 
 class Index(Searchable):
@@ -81,9 +86,7 @@ class Index(Searchable):
         return cls(coder, refiner=refiner, **sizes)
 
     @classmethod
-    def _sizes(
-        cls, count: int, num_lists: int | None, residual: bool
-    ) -> dict[str, Any]:
+    def _sizes(cls, count: int, num_lists: int | None, residual: bool) -> Config:
         """The constructor's arguments for so many items; here there are none."""
         for flag, given in (
             ("--lists", num_lists is not None),
@@ -97,7 +100,7 @@ class Index(Searchable):
 
     @classmethod
     def from_config(
-        cls, coder: Coder | None, config: dict[str, Any], refiner: Refiner | None
+        cls, coder: Coder | None, config: Config, refiner: Refiner | None
     ) -> Self:
         """The empty index of such a ``config``."""
         if coder is None:
@@ -105,7 +108,7 @@ class Index(Searchable):
         return cls(coder, refiner=refiner, **config)
 
     @abstractmethod
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The constructor's plain arguments."""
 
     def state(self) -> dict[str, Tensor]:
@@ -198,24 +201,6 @@ class Index(Searchable):
         self.items.compact()
         return self
 
-    @torch.no_grad()
-    def reconstruct(self, ids: GivenIds) -> Tensor:
-        """What the codes of items say their vectors are, (n, dim).
-
-        Raises:
-            InputError: an id is not in the index, or codes stand for no vectors.
-        """
-        if not isinstance(self.coder, Quantizer):
-            raise InputError(
-                f"the codes of a {type(self.coder).__name__} stand for no vectors: "
-                "search_items finds what is near an item"
-            )
-        return self._decode(self.coder, *self.items.codes_of(checked_ids(ids)))
-
-    def metadata(self, ids: GivenIds) -> list[dict[str, Any]]:
-        """The metadata of items: for each id its columns by name."""
-        return self.items.metadata(checked_ids(ids))
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the index to a folder; see ``load_index``.
 
@@ -260,10 +245,6 @@ class Index(Searchable):
         return f"{type(self).__name__}({len(self)} items, {self.coder!r})"
 
     # --- the parts ----------------------------------------------------------
-
-    def _decode(self, quantizer: Quantizer, codes: Tensor, lists: Tensor) -> Tensor:
-        """Reconstructions (n, dim) of codes (n, M) in lists (n,)."""
-        return quantizer.decode(codes)
 
     def _checked_lists(self, lists: Tensor | None, count: int) -> Tensor | None:
         if (lists is None) != (self.num_lists is None):

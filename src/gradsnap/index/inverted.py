@@ -1,7 +1,5 @@
 """The inverted file: lists around k-means centroids (IVFADC)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -9,6 +7,7 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
+from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.rerank import Refiner
 
@@ -62,9 +61,7 @@ class InvertedIndex(ListedIndex):
         self.num_lists = num_lists
 
     @classmethod
-    def _sizes(
-        cls, count: int, num_lists: int | None, residual: bool
-    ) -> dict[str, Any]:
+    def _sizes(cls, count: int, num_lists: int | None, residual: bool) -> Config:
         """As many lists as the root of ``count``, unless told; at most one an item."""
         return {"num_lists": lists_for(count, num_lists), "residual": residual}
 
@@ -73,7 +70,7 @@ class InvertedIndex(ListedIndex):
         """Whether there are centroids."""
         return self.centroids is not None
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The constructor's plain arguments."""
         return {
             "num_lists": self.num_lists,

@@ -1,8 +1,8 @@
-"""All items of an index: their ids, their segments, and what a scan reads of them."""
+"""All items of an index: its segments, how they are found by id and read by a scan."""
 
 import functools
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,21 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
 from gradsnap.index.scanning import Columns
+<<<<<<< HEAD
 from gradsnap.index.segments import Segment, merged, narrow
 from gradsnap.strings import PackedStrings
+=======
+from gradsnap.index.segments import (
+    GivenIds,
+    Ids,
+    Segment,
+    checked_ids,
+    merge,
+    narrow,
+)
+>>>>>>> index
 
 Array = NDArray[Any]
-
-GivenIds = Tensor | Array | Sequence[int] | Sequence[str]
-"""What a user may pass as ids."""
-
-Ids = Array | list[str]
-"""Checked: int64 (n,), or strings."""
 
 CROSS_ROWS = 65_536
 """Codes whose cross terms are computed at once."""
@@ -45,8 +50,8 @@ class ItemStore:
         self.coder = coder
         self.segments: list[Segment] = []
         self.next_id = 0
-        self._decoded: weakref.WeakKeyDictionary[Segment, tuple[Array, Array]]
-        self._decoded = weakref.WeakKeyDictionary()
+        self._unpacked: weakref.WeakKeyDictionary[Segment, tuple[Array, Array]]
+        self._unpacked = weakref.WeakKeyDictionary()
 
     def __len__(self) -> int:
         return sum(segment.live for segment in self.segments)
@@ -86,7 +91,7 @@ class ItemStore:
             self.__dict__.pop("constant", None)  # codebooks may have been fitted since
         self.segments.append(segment)
         while len(self.segments) > 1 and self._last_two_should_merge():
-            self.segments[-2:] = [merged(self.segments[-2:])]
+            self.segments[-2:] = [merge(self.segments[-2:])]
 
     def _last_two_should_merge(self) -> bool:
         before, last = self.segments[-2:]
@@ -97,7 +102,7 @@ class ItemStore:
         """Puts all items that count into one segment."""
         tidy = len(self.segments) == 1 and len(self.segments[0].removed) == 0
         if self.segments and not tidy:
-            whole = merged(self.segments)
+            whole = merge(self.segments)
             self.segments = [whole] if len(whole) else []
 
     def find(self, ids: Ids) -> list[tuple[Array, Array]]:
@@ -116,7 +121,7 @@ class ItemStore:
             kind = "strings" if self.named else "whole numbers"
             raise InputError(
                 f"{len(rest)} of {len(ids)} ids are not in the index, the first is "
-                f"{_shown(ids, rest)}; the index holds {len(self)} "
+                f"{_first_of(ids, rest)}; the index holds {len(self)} "
                 f"items, their ids are {kind}"
             )
         return found
@@ -150,7 +155,7 @@ class ItemStore:
             if len(known):
                 raise InputError(
                     f"{len(known)} of {len(ids)} ids are in the index already, the "
-                    f"first is {_shown(ids, known)}; remove them first"
+                    f"first is {_first_of(ids, known)}; remove them first"
                 )
 
     def columns(self) -> Iterator[Columns]:
@@ -159,7 +164,7 @@ class ItemStore:
         nothing32 = np.empty(0, dtype=np.uint32)
         nothing64 = np.empty(0, dtype=np.int64)
         for segment in self.segments:
-            codes, bias = self._scannable(segment)
+            codes, bias = self._codes_and_bias(segment)
             ids = segment.ids
             short = ids is not None and ids.dtype == np.uint32
             yield Columns(
@@ -172,13 +177,13 @@ class ItemStore:
             )
             base += len(segment)
 
-    def _scannable(self, segment: Segment) -> tuple[Array, Array]:
+    def _codes_and_bias(self, segment: Segment) -> tuple[Array, Array]:
         """Unpacked codes (n, M) and what is added to their sums; made once."""
-        if segment not in self._decoded:
+        if segment not in self._unpacked:
             coder = self.coder
             codes = unpack(segment.codes, coder.num_codebooks, coder.codebook_size)
-            self._decoded[segment] = codes, self._bias(codes)
-        return self._decoded[segment]
+            self._unpacked[segment] = codes, self._bias(codes)
+        return self._unpacked[segment]
 
     def _bias(self, codes: Array) -> Array:
         """Cross terms (n,) less the constant; empty where nothing is left."""
@@ -240,48 +245,7 @@ class ItemStore:
             base += len(segment)
 
 
-def checked_ids(ids: GivenIds) -> Ids:
-    """Whole numbers of at least 0 as int64 (n,), or a list of strings."""
-    if isinstance(ids, str):
-        raise InputError(f"expected a sequence of ids, got the string {ids!r}")
-    values = ids.detach().cpu().numpy() if isinstance(ids, Tensor) else np.asarray(ids)
-    if values.ndim != 1:
-        raise InputError(f"expected ids of shape (n,), got {values.shape}")
-    if values.dtype.kind in "UT" or _all_strings(values):
-        return [str(value) for value in values]
-    if values.size and values.dtype.kind not in "iu":
-        raise InputError(
-            f"ids must be whole numbers or strings, got {values.dtype} such as "
-            f"{values.flat[0]!r}"
-        )
-    if values.size and (values.min() < 0 or int(values.max()) >= 2**63 - 1):
-        bad = values[(values < 0) | (values > 2**63 - 2)][0]
-        raise InputError(f"ids must lie in 0..2**63 - 2 (-1 is padding), got {bad}")
-    return values.astype(np.int64)
-
-
-def new_ids(ids: GivenIds, count: int) -> Ids:
-    """``checked_ids`` of ``count`` new items: as many, all different."""
-    checked = checked_ids(ids)
-    if len(checked) != count:
-        raise InputError(f"{count} items need {count} ids, got {len(checked)}")
-    if isinstance(checked, list):
-        repeated = len(set(checked)) < count
-    else:
-        repeated = len(np.unique(checked)) < count
-    if repeated:
-        values, counts = np.unique(np.asarray(checked), return_counts=True)
-        raise InputError(f"id {values[counts > 1][0].item()!r} is given twice")
-    return checked
-
-
-def _all_strings(values: Array) -> bool:
-    if values.dtype.kind != "O" or values.size == 0:
-        return False
-    return all(isinstance(value, str) for value in values)
-
-
-def _shown(ids: Ids, which: Array) -> str:
+def _first_of(ids: Ids, which: Array) -> str:
     """The first of some ids, as the user wrote it."""
     value = ids[int(which[0])]
     return repr(value if isinstance(value, str) else int(value))

@@ -14,11 +14,10 @@ from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.index import Index
-from gradsnap.index.item_store import GivenIds
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.scanning import Best, float_tables, scan_own
 from gradsnap.index.searching import Queries
-from gradsnap.index.segments import Segment
+from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
 
 Array = NDArray[Any]

@@ -1,13 +1,12 @@
 """The locally optimized inverted file: each list rotates its residuals."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.optimized import balanced_directions
 from gradsnap.errors import InputError
+from gradsnap.index.index import Config
 from gradsnap.index.inverted import InvertedIndex, lists_for
 from gradsnap.index.rerank import Refiner
 
@@ -57,9 +56,7 @@ class LocallyOptimizedIndex(InvertedIndex):
         self.rotations: Tensor | None = None
 
     @classmethod
-    def _sizes(
-        cls, count: int, num_lists: int | None, residual: bool
-    ) -> dict[str, Any]:
+    def _sizes(cls, count: int, num_lists: int | None, residual: bool) -> Config:
         """As many lists as the root of ``count``, unless told."""
         if residual:
             raise InputError(
@@ -72,7 +69,7 @@ class LocallyOptimizedIndex(InvertedIndex):
         """Whether there are centroids and rotations."""
         return self.rotations is not None
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The constructor's plain arguments."""
         settings = super().config()
         del settings["residual"]

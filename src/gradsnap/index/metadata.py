@@ -38,7 +38,7 @@ def checked_metadata(metadata: Metadata, count: int) -> Any:
     return table
 
 
-def joined(tables: Sequence[Any], lengths: Sequence[int]) -> Any:
+def join_tables(tables: Sequence[Any], lengths: Sequence[int]) -> Any:
     """Tables one below the other; columns that one of them lacks are empty there."""
     if all(table is None for table in tables):
         return None

@@ -1,13 +1,13 @@
 """The inverted multi-index: lists are pairs of codewords of two half-vectors."""
 
 import math
-from typing import Any
 
 from torch import Tensor
 
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError
+from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.rerank import Refiner
 
@@ -62,9 +62,7 @@ class MultiIndex(ListedIndex):
         self.seed = seed
 
     @classmethod
-    def _sizes(
-        cls, count: int, num_lists: int | None, residual: bool
-    ) -> dict[str, Any]:
+    def _sizes(cls, count: int, num_lists: int | None, residual: bool) -> Config:
         """At least as many lists as the root of ``count``, unless told."""
         codewords = 2 ** math.ceil(math.log2(max(count, 2)) / 4)
         if num_lists is not None:
@@ -87,7 +85,7 @@ class MultiIndex(ListedIndex):
         """Whether the coarse quantizer has codebooks."""
         return bool(self.coarse.fitted)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The constructor's plain arguments."""
         return {
             "codewords": self.coarse.codebook_size,

@@ -165,7 +165,7 @@ def scan_own(
     if compiled is None:
         _scan_own_plain(columns, alive, spans, tables, best)
         return
-    frozen = _frozen(columns)
+    frozen = _read_only(columns)
     steps = -(-len(spans) // (4 * torch.get_num_threads())) or 1
 
     def work(start: int) -> None:
@@ -192,12 +192,12 @@ def _scan_group(
     heaps.distances[rows:] = -np.inf  # the padding finds nothing
     for own, given in zip(heaps, best.part(start, start + rows), strict=True):
         own[:rows] = given
-    compiled.scan_group(_frozen(columns), ranges, tables, tuple(heaps))
+    compiled.scan_group(_read_only(columns), ranges, tables, tuple(heaps))
     for own, given in zip(heaps, best.part(start, start + rows), strict=True):
         given[:] = own[:rows]
 
 
-def _frozen(columns: Columns) -> tuple[Any, ...]:
+def _read_only(columns: Columns) -> tuple[Any, ...]:
     """Arrays marked read-only, so that mapped files and memory are one type."""
     arrays = [np.asarray(column).view() for column in columns[:4]]
     for array in arrays:

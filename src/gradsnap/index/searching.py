@@ -1,19 +1,22 @@
-"""How the nearest items are found: queries, filters, heaps, re-ranking."""
+"""What an index is asked: the nearest items, and what is known of some."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.index.item_store import GivenIds, ItemStore, checked_ids
+from gradsnap.index.item_store import ItemStore
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.scanning import Best
+from gradsnap.index.segments import GivenIds, checked_ids
 
 Array = NDArray[Any]
 
@@ -56,7 +59,7 @@ class Queries(NamedTuple):
 
 
 class Searchable(ABC):
-    """Items of a coder's codes, and the two searches; a child scans.
+    """The half of an index that reads: searches, reconstructions, metadata.
 
     Args:
         coder: what makes codes of vectors, and tables of queries.
@@ -88,6 +91,10 @@ class Searchable(ABC):
         """Items as queries: here by their codes."""
         codes, _ = self.items.codes_of(checked_ids(ids))
         return Queries(codes, coded=True)
+
+    def _decode(self, quantizer: Quantizer, codes: Tensor, lists: Tensor) -> Tensor:
+        """Reconstructions (n, dim) of codes (n, M) in lists (n,)."""
+        return quantizer.decode(codes)
 
     def _tables_per_query(self) -> int:
         """How many tables a query needs."""
@@ -136,6 +143,24 @@ class Searchable(ABC):
             queries = queries._replace(kept=kept)
         return self._nearest(queries, k, within, rerank)
 
+    @torch.no_grad()
+    def reconstruct(self, ids: GivenIds) -> Tensor:
+        """What the codes of items say their vectors are, (n, dim).
+
+        Raises:
+            InputError: an id is not in the index, or codes stand for no vectors.
+        """
+        if not isinstance(self.coder, Quantizer):
+            raise InputError(
+                f"the codes of a {type(self.coder).__name__} stand for no vectors: "
+                "search_items finds what is near an item"
+            )
+        return self._decode(self.coder, *self.items.codes_of(checked_ids(ids)))
+
+    def metadata(self, ids: GivenIds) -> list[dict[str, Any]]:
+        """The metadata of items: for each id its columns by name."""
+        return self.items.metadata(checked_ids(ids))
+
     # --- the parts ----------------------------------------------------------
 
     def _nearest(
@@ -176,7 +201,7 @@ class Searchable(ABC):
         self._scan(queries, best, allowed)
         best = best.ranked()
         if wide and self.refiner is not None:
-            best = self._refined(self.refiner, queries, best)
+            best = self._rerank(self.refiner, queries, best)
         padding = Best.empty(count, max(0, k - width))
         return Best(
             *(
@@ -185,7 +210,7 @@ class Searchable(ABC):
             )
         )
 
-    def _refined(self, refiner: Refiner, queries: Queries, best: Best) -> Best:
+    def _rerank(self, refiner: Refiner, queries: Queries, best: Best) -> Best:
         """The same items, ordered by the refiner's distances."""
         rows = self.items.fine_rows(best.places, refiner.row_bytes)
         if queries.kept is None:

@@ -55,7 +55,9 @@ def open_segment(folder: Path, entry: Entry) -> Segment:
     Raises:
         FileFormatError: the columns do not fit each other.
     """
-    columns = {name: _mapped(folder, value) for name, value in entry["columns"].items()}
+    columns = {
+        name: _map_column(folder, value) for name, value in entry["columns"].items()
+    }
     names = None
     if "text" in columns:
         names = PackedStrings(columns["text"], columns["ends"])
@@ -71,7 +73,7 @@ def open_segment(folder: Path, entry: Entry) -> Segment:
     if "metadata" in entry:
         segment.stored = StoredTable(folder / entry["metadata"])
     if "removed" in entry:
-        segment.removed = _mapped(folder, entry["removed"]).astype(np.int64)
+        segment.removed = _map_column(folder, entry["removed"]).astype(np.int64)
     _check(folder, segment, int(entry["items"]))
     return segment
 
@@ -104,7 +106,7 @@ def _write(path: Path, array: Array) -> None:
         np.ascontiguousarray(array).tofile(file)
 
 
-def _mapped(folder: Path, column: list[Any]) -> Array:
+def _map_column(folder: Path, column: list[Any]) -> Array:
     file, dtype, shape = column
     if dtype not in DTYPES or Path(file).name != file:
         raise FileFormatError(f"{folder}: a column {file!r} of type {dtype!r}")

@@ -1,4 +1,4 @@
-"""A segment: items that were added together, column by column."""
+"""A segment: items that were added together, column by column, and their ids."""
 
 import functools
 from collections.abc import Sequence
@@ -7,11 +7,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+<<<<<<< HEAD
 from gradsnap.index.metadata import StoredTable, joined
 from gradsnap.strings import PackedStrings
+=======
+from gradsnap.errors import InputError
+from gradsnap.index.metadata import StoredTable, join_tables
+from gradsnap.index.names import Names
+>>>>>>> index
 
 Array = NDArray[Any]
+
+GivenIds = Tensor | Array | Sequence[int] | Sequence[str]
+"""What a user may pass as ids."""
+
+Ids = Array | list[str]
+"""Checked: int64 (n,), or strings."""
 
 
 def _nothing() -> Array:
@@ -22,7 +35,7 @@ def _nothing() -> Array:
 class Segment:
     """Items by position; in memory, or mapped from files.
 
-    Nothing but ``removed`` ever changes: removing marks positions, and ``merged``
+    Nothing but ``removed`` ever changes: removing marks positions, and ``merge``
     leaves them out.
     """
 
@@ -72,7 +85,7 @@ class Segment:
             return np.arange(self.first, self.first + len(self), dtype=np.int64)
         return np.asarray(self.ids).astype(np.int64)
 
-    def find(self, ids: Array | list[str]) -> Array:
+    def find(self, ids: Ids) -> Array:
         """Positions of ids, -1 where they are not here or no longer count."""
         if isinstance(ids, list):
             found = (
@@ -87,7 +100,7 @@ class Segment:
             values, order = self._ordered
             at = np.searchsorted(values, ids).clip(max=len(self) - 1)
             found = np.where(values[at] == ids, order[at], -1)
-        return np.where(_contained(found, self.removed), -1, found)
+        return np.where(_is_in(found, self.removed), -1, found)
 
     def remove(self, positions: Array) -> None:
         """Marks positions as removed."""
@@ -113,6 +126,47 @@ def narrow(ids: Array) -> Array:
     return ids.astype(np.uint32 if fits else np.int64)
 
 
+def checked_ids(ids: GivenIds) -> Ids:
+    """Whole numbers of at least 0 as int64 (n,), or a list of strings."""
+    if isinstance(ids, str):
+        raise InputError(f"expected a sequence of ids, got the string {ids!r}")
+    values = ids.detach().cpu().numpy() if isinstance(ids, Tensor) else np.asarray(ids)
+    if values.ndim != 1:
+        raise InputError(f"expected ids of shape (n,), got {values.shape}")
+    if values.dtype.kind in "UT" or _all_strings(values):
+        return [str(value) for value in values]
+    if values.size and values.dtype.kind not in "iu":
+        raise InputError(
+            f"ids must be whole numbers or strings, got {values.dtype} such as "
+            f"{values.flat[0]!r}"
+        )
+    if values.size and (values.min() < 0 or int(values.max()) >= 2**63 - 1):
+        bad = values[(values < 0) | (values > 2**63 - 2)][0]
+        raise InputError(f"ids must lie in 0..2**63 - 2 (-1 is padding), got {bad}")
+    return values.astype(np.int64)
+
+
+def new_ids(ids: GivenIds, count: int) -> Ids:
+    """``checked_ids`` of ``count`` new items: as many, all different."""
+    checked = checked_ids(ids)
+    if len(checked) != count:
+        raise InputError(f"{count} items need {count} ids, got {len(checked)}")
+    if isinstance(checked, list):
+        repeated = len(set(checked)) < count
+    else:
+        repeated = len(np.unique(checked)) < count
+    if repeated:
+        values, counts = np.unique(np.asarray(checked), return_counts=True)
+        raise InputError(f"id {values[counts > 1][0].item()!r} is given twice")
+    return checked
+
+
+def _all_strings(values: Array) -> bool:
+    if values.dtype.kind != "O" or values.size == 0:
+        return False
+    return all(isinstance(value, str) for value in values)
+
+
 def sorted_by_list(segment: Segment, lists: Array, num_lists: int) -> Segment:
     """The segment's items grouped by lists (n,), in the order they had."""
     order = np.argsort(lists, kind="stable")
@@ -128,15 +182,15 @@ def sorted_by_list(segment: Segment, lists: Array, num_lists: int) -> Segment:
     )
 
 
-def merged(segments: Sequence[Segment]) -> Segment:
+def merge(segments: Sequence[Segment]) -> Segment:
     """One segment of all items that count."""
-    kept = [_kept(segment) for segment in segments]
+    kept = [_without_removed(segment) for segment in segments]
     ids = np.concatenate([s.all_ids() for s in kept])
     whole = Segment(
         codes=np.concatenate([s.codes for s in kept]),
-        fine=_joined_fine(kept),
-        names=_joined_names(kept),
-        stored=joined([s.table for s in kept], [len(s) for s in kept]),
+        fine=_join_fine(kept),
+        names=_join_names(kept),
+        stored=join_tables([s.table for s in kept], [len(s) for s in kept]),
     )
     whole.first = int(ids[0]) if len(ids) else 0
     if not np.array_equal(ids, whole.all_ids()):
@@ -156,7 +210,7 @@ def runs(positions: Array) -> Array:
     return np.ascontiguousarray(np.stack([starts, stops], axis=1), dtype=np.int64)
 
 
-def _kept(segment: Segment) -> Segment:
+def _without_removed(segment: Segment) -> Segment:
     """The segment without its removed items."""
     if len(segment.removed) == 0:
         return segment
@@ -177,18 +231,22 @@ def _kept(segment: Segment) -> Segment:
     )
 
 
-def _joined_fine(segments: Sequence[Segment]) -> Array | None:
+def _join_fine(segments: Sequence[Segment]) -> Array | None:
     parts = [s.fine for s in segments if s.fine is not None]
     return np.concatenate(parts) if parts else None
 
 
+<<<<<<< HEAD
 def _joined_names(segments: Sequence[Segment]) -> PackedStrings | None:
+=======
+def _join_names(segments: Sequence[Segment]) -> Names | None:
+>>>>>>> index
     if all(s.names is None for s in segments):
         return None
     return PackedStrings.of(n for s in segments if s.names for n in s.names)
 
 
-def _contained(values: Array, ascending: Array) -> Array:
+def _is_in(values: Array, ascending: Array) -> Array:
     if len(ascending) == 0:
         return np.zeros(len(values), dtype=bool)
     at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
