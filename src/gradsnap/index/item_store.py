@@ -14,10 +14,6 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
 from gradsnap.index.scanning import Columns
-<<<<<<< HEAD
-from gradsnap.index.segments import Segment, merged, narrow
-from gradsnap.strings import PackedStrings
-=======
 from gradsnap.index.segments import (
     GivenIds,
     Ids,
@@ -26,7 +22,7 @@ from gradsnap.index.segments import (
     merge,
     narrow,
 )
->>>>>>> index
+from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
 

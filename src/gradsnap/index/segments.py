@@ -9,14 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-<<<<<<< HEAD
-from gradsnap.index.metadata import StoredTable, joined
-from gradsnap.strings import PackedStrings
-=======
 from gradsnap.errors import InputError
 from gradsnap.index.metadata import StoredTable, join_tables
-from gradsnap.index.names import Names
->>>>>>> index
+from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
 
@@ -236,11 +231,7 @@ def _join_fine(segments: Sequence[Segment]) -> Array | None:
     return np.concatenate(parts) if parts else None
 
 
-<<<<<<< HEAD
-def _joined_names(segments: Sequence[Segment]) -> PackedStrings | None:
-=======
-def _join_names(segments: Sequence[Segment]) -> Names | None:
->>>>>>> index
+def _join_names(segments: Sequence[Segment]) -> PackedStrings | None:
     if all(s.names is None for s in segments):
         return None
     return PackedStrings.of(n for s in segments if s.names for n in s.names)
