@@ -8,22 +8,11 @@ from torch import Tensor
 from benchmarks import fits
 from benchmarks.report import Bar, Row, say
 from benchmarks.timing import best_interleaved
-from benchmarks.vectors import (
-    Setting,
-    Vectors,
-    embeddings,
-    embeddings_part,
-    mnist,
-    mnist_part,
-    on_each,
-)
+from benchmarks.vectors import Setting, Vectors
 from gradsnap.coders.quantizers import (
-    AdditiveQuantizer,
-    GeneralizedResidualQuantizer,
     OptimizedProductQuantizer,
     ProductQuantizer,
     Quantizer,
-    ResidualQuantizer,
 )
 
 ROWS = 5_000
@@ -34,9 +23,7 @@ MORE_ERROR = 1.001
 
 def run(setting: Setting) -> Iterator[Row]:
     """Training rows to codes, since the bars on errors are on training rows too."""
-    yield from on_each(setting, (mnist, embeddings), _product)
-    yield from on_each(setting, (mnist_part, embeddings_part), _rotated)
-    yield from on_each(setting, (mnist_part, embeddings_part), _additive)
+    yield from fits.on_all(setting, _product, _rotated, _additive)
 
 
 def _product(setting: Setting, vectors: Vectors) -> Iterator[Row]:
@@ -53,9 +40,8 @@ def _rotated(setting: Setting, vectors: Vectors) -> Iterator[Row]:
 
 
 def _additive(setting: Setting, vectors: Vectors) -> Iterator[Row]:
-    kinds = ResidualQuantizer, GeneralizedResidualQuantizer, AdditiveQuantizer
     for num_codebooks in setting.codebooks:
-        for kind in kinds:
+        for kind in fits.ADDITIVE:
             coder = fits.ours(kind, vectors, num_codebooks, setting.words)
             what = f"{fits.LABELS[kind]} {num_codebooks} x {setting.words}"
             for name, peer in _peers(kind, setting, vectors, num_codebooks):

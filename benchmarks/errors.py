@@ -4,52 +4,28 @@ from collections.abc import Iterator
 
 from benchmarks import fits
 from benchmarks.report import Bar, Row, compared
-from benchmarks.vectors import (
-    Setting,
-    Vectors,
-    embeddings,
-    embeddings_part,
-    mnist,
-    mnist_part,
-    on_each,
-)
-from gradsnap.coders.quantizers import (
-    AdditiveQuantizer,
-    GeneralizedResidualQuantizer,
-    OptimizedProductQuantizer,
-    ProductQuantizer,
-    Quantizer,
-    ResidualQuantizer,
-)
+from benchmarks.vectors import Setting, Vectors
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 
-BARS: dict[type[Quantizer], Bar] = {
-    ProductQuantizer: Bar("≤", 1.01),
-    OptimizedProductQuantizer: Bar("≤", 1.01),
-    ResidualQuantizer: Bar("≤", 1.0),
-    GeneralizedResidualQuantizer: Bar("≤", 1.0),
-    AdditiveQuantizer: Bar("≤", 1.0),
-}
-ADDITIVE = (ResidualQuantizer, GeneralizedResidualQuantizer, AdditiveQuantizer)
+PRODUCT_BAR, ADDITIVE_BAR = Bar("≤", 1.01), Bar("≤", 1.0)
 
 
 def run(setting: Setting) -> Iterator[Row]:
     """Codes of 32 bits; additive ones of 64 bits too in a full run."""
-    yield from on_each(setting, (mnist, embeddings), _product)
-    yield from on_each(setting, (mnist_part, embeddings_part), _rotated)
-    yield from on_each(setting, (mnist_part, embeddings_part), _additive)
+    yield from fits.on_all(setting, _product, _rotated, _additive)
 
 
 def _product(setting: Setting, vectors: Vectors) -> Iterator[Row]:
-    yield from _against_faiss(ProductQuantizer, setting, vectors, 4)
+    yield from _against_faiss(QUANTIZERS["pq"], setting, vectors, 4)
 
 
 def _rotated(setting: Setting, vectors: Vectors) -> Iterator[Row]:
-    yield from _against_faiss(OptimizedProductQuantizer, setting, vectors, 4)
+    yield from _against_faiss(QUANTIZERS["opq"], setting, vectors, 4)
 
 
 def _additive(setting: Setting, vectors: Vectors) -> Iterator[Row]:
     for num_codebooks in setting.codebooks:
-        for kind in ADDITIVE:
+        for kind in fits.ADDITIVE:
             yield from _against_faiss(kind, setting, vectors, num_codebooks)
         yield from _generalized_below(setting, vectors, num_codebooks)
 
@@ -61,15 +37,16 @@ def _against_faiss(
     coder = fits.ours(kind, vectors, num_codebooks, setting.words)
     peer = fits.theirs(name, vectors, num_codebooks, setting.words)
     what = f"{fits.LABELS[kind]} / FAISS {name}, {num_codebooks} x {setting.words}"
-    yield from beside(f"{what}, {vectors}", coder, peer, BARS[kind], vectors)
+    bar = ADDITIVE_BAR if kind in fits.ADDITIVE else PRODUCT_BAR
+    yield from beside(f"{what}, {vectors}", coder, peer, bar, vectors)
 
 
 def _generalized_below(
     setting: Setting, vectors: Vectors, num_codebooks: int
 ) -> Iterator[Row]:
     better, start = (
-        fits.ours(kind, vectors, num_codebooks, setting.words)
-        for kind in (GeneralizedResidualQuantizer, ResidualQuantizer)
+        fits.ours(QUANTIZERS[kind], vectors, num_codebooks, setting.words)
+        for kind in ("grvq", "rvq")
     )
     what = f"GRVQ / RVQ (ours), {num_codebooks} x {setting.words}, {vectors}"
     yield from beside(what, better, start, Bar("<", 1.0), vectors)

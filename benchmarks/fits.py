@@ -11,8 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.report import say
-from benchmarks.vectors import Vectors
+from benchmarks.report import Row, say
+from benchmarks.vectors import (
+    Setting,
+    Vectors,
+    embeddings,
+    embeddings_part,
+    mnist,
+    mnist_part,
+    on_each,
+)
+from gradsnap.coders.packing import bits_of
 from gradsnap.coders.quantizers import (
     QUANTIZERS,
     AdditiveQuantizer,
@@ -120,9 +129,13 @@ PEER_OF: dict[type[Quantizer], str] = {
     AdditiveQuantizer: "LocalSearchQuantizer",
 }
 
+ADDITIVE = (ResidualQuantizer, GeneralizedResidualQuantizer, AdditiveQuantizer)
+
 LABELS = {kind: name.upper() for name, kind in QUANTIZERS.items()}
 
 Kind = TypeVar("Kind", bound=Quantizer)
+
+Rows = Callable[[Setting, Vectors], Iterator[Row]]
 
 _ours: dict[tuple[object, ...], Any] = {}
 
@@ -141,14 +154,14 @@ def ours(kind: type[Kind], vectors: Vectors, num_codebooks: int, words: int) -> 
 @functools.cache
 def theirs(name: str, vectors: Vectors, num_codebooks: int, words: int) -> FaissCoder:
     """FAISS's quantizer of a name, fitted to the training rows."""
-    coder = PEERS[name](vectors.dim, num_codebooks, words.bit_length() - 1)
+    coder = PEERS[name](vectors.dim, num_codebooks, bits_of(words))
     with _said(f"FAISS {name} {num_codebooks} x {words} on {vectors}"):
         return coder.train(vectors.train.numpy())
 
 
 def copied(product: ProductQuantizer, rotation: Tensor | None = None) -> FaissCoder:
     """FAISS's product quantizer with our codebooks, and our rotation (dim, dim)."""
-    bits = product.codebook_size.bit_length() - 1
+    bits = bits_of(product.codebook_size)
     twin = faiss.ProductQuantizer(product.dim, product.num_codebooks, bits)
     faiss.copy_array_to_vector(product.codebooks.numpy().ravel(), twin.centroids)
     if rotation is None:
@@ -167,6 +180,15 @@ def error(coder: Coder, x: Tensor) -> float:
         offset = rows - coder.decode(coder.encode(rows))
         total += float(offset.double().square().sum())
     return total / len(x)
+
+
+def on_all(
+    setting: Setting, product: Rows, rotated: Rows, additive: Rows
+) -> Iterator[Row]:
+    """Rows of each family on the vectors it can be fitted to in a reasonable time."""
+    yield from on_each(setting, (mnist, embeddings), product)
+    yield from on_each(setting, (mnist_part, embeddings_part), rotated)
+    yield from on_each(setting, (mnist_part, embeddings_part), additive)
 
 
 @contextmanager

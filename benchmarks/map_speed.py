@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmarks.report import Bar, Row, faster, noted
 from benchmarks.timing import best_interleaved
 from benchmarks.vectors import Setting
-from gradsnap.coders.hashers import packed_bits
+from gradsnap.coders import packed_bits
 from gradsnap.evaluation import (
     Distances,
     HashDistances,

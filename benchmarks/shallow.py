@@ -15,8 +15,8 @@ from benchmarks.vectors import (
     cached_gist,
     cifar_images,
 )
-from gradsnap.coders.hashers import HASHERS, Hasher
-from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
+from gradsnap.coders import CODERS, Coder, Quantizer
+from gradsnap.coders.packing import bits_of
 from gradsnap.data.protocols import PaperProtocol, Split
 from gradsnap.evaluation import (
     CodeDistances,
@@ -34,7 +34,7 @@ NEAR = 0.04
 FIT_ROWS = {"pq": 20_000, "opq": 20_000, "aq": 10_000}
 """Database rows the codebooks are learned from."""
 
-Model = Quantizer | Hasher | None
+Model = Coder | None
 Figures = dict[str, tuple[float, ...]]
 
 GIST: Figures = {
@@ -144,13 +144,14 @@ class Bench:
     def fit(self, name: str, model: Model) -> None:
         """Supervised methods learn from the training part, others from the database."""
         train, database = self.split.train, self.split.database
-        if isinstance(model, Hasher):
-            rows = train if model.supervised else database
-            model.fit(self.x[rows], self.labels[rows])
-        elif isinstance(model, Quantizer):
+        if model is None:
+            return
+        rows = train if model.supervised else database
+        if isinstance(model, Quantizer):
             generator = torch.Generator().manual_seed(0)
             drawn = torch.randperm(len(database), generator=generator)
-            model.fit(self.x[database[drawn[: FIT_ROWS[name]]]])
+            rows = database[drawn[: FIT_ROWS[name]]]
+        model.fit(self.x[rows], self.labels[rows])
 
     def coded(self, model: Model, x: Tensor) -> Tensor:
         """Codes, hashes, or the embeddings themselves."""
@@ -161,7 +162,7 @@ class Bench:
         asked = self.x[self.split.queries]
         if model is None:
             return EmbeddingDistances(asked, codes)
-        if isinstance(model, Hasher):
+        if model.hamming_levels is not None:  # counted, which is faster than sorted
             return HashDistances(model.encode(asked), codes)
         return CodeDistances(model, asked, codes)
 
@@ -197,18 +198,19 @@ def _rows(bench: Bench, setting: Setting) -> Iterator[Figure]:
     yield bench.measured("l2", None)
     for kind in ("pq", "opq", "aq"):
         effort = {"iterations": 2} if setting.quick and kind != "pq" else {}
-        model = QUANTIZERS[kind](dim, CODEBOOKS, words, **effort)
+        bits = CODEBOOKS * bits_of(words)
+        model = CODERS[kind].of_bits(dim, bits, words, **effort)
         rows = FIT_ROWS[kind]
         yield replace(bench.measured(kind, model), note=f"fitted to {rows:,} rows")
     for kind in ("lsh", "pcah", "itq", "sh"):
-        yield bench.measured(kind, HASHERS[kind](dim, BITS))
-    own = HASHERS["ksh"](dim, BITS, anchors=min(anchors, 300))  # type: ignore[call-arg]
+        yield bench.measured(kind, CODERS[kind].of_bits(dim, BITS))
+    own = CODERS["ksh"].of_bits(dim, BITS, num_anchors=min(anchors, 300))
     yield replace(bench.measured("ksh", own), note="300 anchors, as in its paper")
     for kind in ("ksh", "sdh"):
-        large = HASHERS[kind](dim, BITS, anchors=anchors)  # type: ignore[call-arg]
+        large = CODERS[kind].of_bits(dim, BITS, num_anchors=anchors)
         found = bench.measured(f"{kind} {anchors} anchors", large)
         yield replace(found, note="its paper has 300" if kind == "ksh" else "")
     trees = 3 if setting.quick else 200 if setting.full else 100
-    boosted = HASHERS["fasthash"](dim, BITS, trees=trees)  # type: ignore[call-arg]
+    boosted = CODERS["fasthash"].of_bits(dim, BITS, trees=trees)
     last = bench.measured("fasthash", boosted)
     yield replace(last, note=f"{trees} trees a bit, depth 4")

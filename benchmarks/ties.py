@@ -7,7 +7,7 @@ from torch import Tensor
 
 from benchmarks.report import Bar, Row
 from benchmarks.vectors import Setting
-from gradsnap.coders.hashers import hamming_distances, packed_bits
+from gradsnap.coders import hamming_distances, packed_bits
 from gradsnap.evaluation import (
     HashDistances,
     RankingRules,
