@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gradsnap import tensors
+from gradsnap import files as tensors
 from gradsnap.coders import Coder, load_coder
 from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import FileFormatError, InputError

@@ -17,9 +17,9 @@ import gradsnap as gs
 from gradsnap.coders.quantizers import QUANTIZERS
 from gradsnap.data import open_dataset
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.files import read_tensors
 from gradsnap.layers import LAYERS
 from gradsnap.losses import LOSSES
-from gradsnap.tensors import read_tensors
 from gradsnap.training import run_training, to_toml
 from gradsnap.training.run import TrainingWatch
 from gradsnap.triplets import TRIPLETS

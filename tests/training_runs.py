@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradsnap.tensors import read_tensors
+from gradsnap.files import read_tensors
 from gradsnap.training import TrainingConfig, make_config
 
 SETTINGS: dict[str, dict[str, Any]] = {

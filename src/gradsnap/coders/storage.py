@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gradsnap.coders.coder import Coder
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.tensors import read_tensors, write_tensors
+from gradsnap.files import read_tensors, write_tensors
 
 FORMAT = "gradsnap-coder-1"
 EARLIER = ("gradsnap-quantizer-1", "gradsnap-hasher-1")

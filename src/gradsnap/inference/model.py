@@ -17,10 +17,16 @@ from gradsnap.coders import Coder, load_coder
 from gradsnap.coders.storage import kind_of, rebuilt_coder
 from gradsnap.data import Dataset, ImageOptions, decode_image, open_dataset
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import make_folder, write_text
+from gradsnap.files import (
+    make_folder,
+    prefixed,
+    read_tensors,
+    without_prefix,
+    write_tensors,
+    write_text,
+)
 from gradsnap.inference.embedding import EmbeddingStream, embed
 from gradsnap.networks import Head, Network, import_network, untrained_network
-from gradsnap.tensors import prefixed, read_tensors, without_prefix, write_tensors
 
 if TYPE_CHECKING:
     from gradsnap.index import Index, SearchResult

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.tensors import prefixed, read_tensors, without_prefix, write_tensors
+from gradsnap.files import prefixed, read_tensors, without_prefix, write_tensors
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.learner import Learner
 from gradsnap.training.settings import differing, make_config, to_tables

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Table = dict[str, Any]
 
+FORMER = frozenset({"quantizer", "snapping"})
+"""Sections that have other names now."""
+
 LAYER_NAMES = {
     "layer": ("name",),
     "strength": ("options", "strength"),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gradsnap.errors import InputError
 from gradsnap.methods import METHODS
 from gradsnap.training.config import TrainingConfig
-from gradsnap.training.former import renamed_settings
+from gradsnap.training.former import FORMER, renamed_settings
 
 Table = dict[str, Any]
 
@@ -56,7 +56,8 @@ def make_config(
     tables: Table = json.loads(json.dumps(settings or {}, default=str))
     for override in overrides:
         _override(tables, override)
-    tables = renamed_settings(tables)
+    if not FORMER.isdisjoint(tables):
+        tables = renamed_settings(tables)
     chosen = _table(tables, "method").get("name", TrainingConfig().method.name)
     if chosen in METHODS:  # else the check below has the sentence
         tables = _merge(METHODS[chosen].tables(chosen), tables)
