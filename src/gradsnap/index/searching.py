@@ -67,7 +67,8 @@ class Searchable(ABC):
     """
 
     def __init__(self, coder: Coder, *, refiner: Refiner | None = None) -> None:
-        require_same_dim(coder.dim, refiner)
+        if refiner is not None:
+            require_same_dim(coder.dim, refiner)
         self.coder = coder
         self.refiner = refiner
         self.items = ItemStore(coder)
