@@ -2,7 +2,8 @@
 
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -55,11 +56,13 @@ def several(labels: Tensor) -> Tensor:
 
 
 def made_coder(
-    kind: str, bits: int = CODER_BITS, dim: int = CODER_DIM, **changes: object
+    kind: str, bits: int = CODER_BITS, dim: int = CODER_DIM, **changes: Any
 ) -> Coder:
     """An unfitted coder of so many bits, with few iterations where it has such."""
     known = constructor_arguments(CODERS[kind])
-    quick = {name: value for name, value in QUICK.items() if name in known}
+    quick: dict[str, Any] = {
+        name: value for name, value in QUICK.items() if name in known
+    }
     return CODERS[kind].of_bits(dim, bits, **(quick | changes))
 
 
@@ -120,10 +123,17 @@ def assert_same_state(left: Coder, right: Coder) -> None:
         assert value.dtype == theirs[name].dtype, name
 
 
-@pytest.fixture(params=list(CODERS))
-def coder_kind(request: pytest.FixtureRequest) -> str:
-    """Every key of the registry of coders in turn."""
-    return str(request.param)
+def each_of(registry: Collection[str]) -> Any:
+    """A fixture that is every key of a registry in turn."""
+
+    @pytest.fixture(params=list(registry))
+    def key(request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    return key
+
+
+coder_kind, hasher_kind, kind = each_of(CODERS), each_of(HASHERS), each_of(QUANTIZERS)
 
 
 @pytest.fixture
@@ -132,24 +142,12 @@ def coder(coder_kind: str) -> Coder:
     return fitted_coder(coder_kind)
 
 
-@pytest.fixture(params=list(HASHERS))
-def hasher_kind(request: pytest.FixtureRequest) -> str:
-    """Every key of the registry of hashers in turn."""
-    return str(request.param)
-
-
 @pytest.fixture
 def hasher(hasher_kind: str) -> Hasher:
     """A fitted hasher of every kind, the test's own to change."""
     hasher = fitted_coder(hasher_kind)
     assert isinstance(hasher, Hasher)
     return hasher
-
-
-@pytest.fixture(params=list(QUANTIZERS))
-def kind(request: pytest.FixtureRequest) -> str:
-    """Every key of the registry in turn."""
-    return str(request.param)
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ def test_distances_are_offset_plus_entries_plus_cross_term(coder: Coder) -> None
 def slow_distance(coder: Coder, query: Tensor, code: Tensor) -> float:
     """By what the code means: the vector it stands for, or the bits that differ."""
     if isinstance(coder, Hasher):
-        weights = coder.bit_weights.tolist()
+        weights: list[float] = coder.bit_weights.tolist()
         asked = unpacked_bits(coder.encode(query[None]), coder.bits)[0]
         found = unpacked_bits(code[None], coder.bits)[0]
         return sum(w for w, a, b in zip(weights, asked, found, strict=True) if a != b)

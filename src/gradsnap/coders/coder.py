@@ -266,7 +266,9 @@ def constructor_arguments(kind: type) -> list[str]:
     for base in kind.__mro__:
         if "__init__" not in vars(base):
             continue
-        parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
+        parameters = list(
+            inspect.signature(vars(base)["__init__"]).parameters.values()
+        )[1:]
         names |= {one.name: None for one in parameters if one.kind != one.VAR_KEYWORD}
         if not any(one.kind == one.VAR_KEYWORD for one in parameters):
             break

@@ -2,6 +2,7 @@
 
 import json
 import os
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,7 +54,7 @@ def rebuilt_coder(words: dict[str, str], state: dict[str, Tensor], path: str) ->
             f"{path} holds a coder of kind {kind!r}; known: {', '.join(CODERS)}"
         )
     try:
-        given = dict(json.loads(words["config"]))
+        given: dict[str, Any] = dict(json.loads(words["config"]))
         config = {RENAMED.get(name, name): value for name, value in given.items()}
         coder = CODERS[kind](**config).to(_floating_dtype(state))
         coder.load_state_dict(state)

@@ -1,6 +1,6 @@
 """Weighted Hamming distance: bits that tell labels apart count more."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ class WeightedHasher(Hasher):
         bits: int,
         *,
         hasher: str = "itq",
-        hasher_options: dict[str, object] | None = None,
+        hasher_options: dict[str, Any] | None = None,
         seed: int = 0,
     ) -> None:
         from gradsnap.coders.hashers import HASHERS  # which lists this class too

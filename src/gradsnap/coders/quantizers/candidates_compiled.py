@@ -84,11 +84,20 @@ def _fill_bins(sums: Array, count: int, k: int, bins: Array) -> tuple[float, int
 
 
 @compiled
+def _move(partial: Partial, level: int, start: int, end: int) -> None:
+    """Copies one partial sum, with where it came from, to another place."""
+    sums, parents, words = partial
+    sums[level, end] = sums[level, start]
+    parents[level, end] = parents[level, start]
+    words[level, end] = words[level, start]
+
+
+@compiled
 def _prune(
     partial: Partial, level: int, count: int, k: int, bins: Array
 ) -> tuple[int, float]:
     """Keeps the k smallest sums and few others; how many, and the largest kept."""
-    sums, parents, words = partial[0][level], partial[1][level], partial[2][level]
+    sums = partial[0][level]
     scale, last, total = _fill_bins(sums, count, k, bins)
     if 2 * total > sums.shape[0]:  # one bin holds too many
         return _prune_exactly(partial, level, count, k)
@@ -97,9 +106,7 @@ def _prune(
     for i in range(count):
         if int(sums[i] * scale) <= last:
             limit = max(limit, sums[i])
-            sums[kept] = sums[i]
-            parents[kept] = parents[i]
-            words[kept] = words[i]
+            _move(partial, level, i, kept)
             kept += 1
     return kept, limit
 
@@ -109,7 +116,7 @@ def _prune_exactly(
     partial: Partial, level: int, count: int, k: int
 ) -> tuple[int, float]:
     """Keeps k smallest sums, however many tie with the k-th."""
-    sums, parents, words = partial[0][level], partial[1][level], partial[2][level]
+    sums = partial[0][level]
     limit = np.sort(sums[:count])[k - 1]
     ties = k - np.sum(sums[:count] < limit)
     kept = 0
@@ -117,9 +124,7 @@ def _prune_exactly(
         if sums[i] < limit or (sums[i] == limit and ties > 0):
             if sums[i] == limit:
                 ties -= 1
-            sums[kept] = sums[i]
-            parents[kept] = parents[i]
-            words[kept] = words[i]
+            _move(partial, level, i, kept)
             kept += 1
     return kept, limit
 

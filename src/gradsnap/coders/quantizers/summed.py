@@ -47,9 +47,6 @@ class SummedQuantizer(Quantizer):
         beam_size: partial codes kept while a code is searched.
     """
 
-    codebooks: Tensor
-    counts: Tensor
-
     def __init__(
         self,
         dim: int,
