@@ -83,7 +83,7 @@ def _with_numbers(index: Index) -> tuple[Segment | None, list[str] | None]:
     items = merge(index.items.segments)
     if items.names is None:
         return items, None
-    names = items.names.strings()
+    names = list(items.names)
     order = np.argsort(items.all_ids())  # as they were added
     numbers = np.argsort(order)  # of each place
     counted = np.array_equal(numbers, np.arange(len(items)))
