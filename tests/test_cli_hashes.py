@@ -73,7 +73,9 @@ def test_hashes_without_a_model(vectors, tmp_path) -> None:
 def test_weighted_hashes_differ_from_plain_ones(vectors, tmp_path) -> None:
     options = ("--bits", 12, "-q", "--out")
     gradsnap("index", vectors, "--coder", "weighted", *options, tmp_path / "w")
-    weights = gs.load_index(tmp_path / "w").coder.bit_weights
+    coder = gs.load_index(tmp_path / "w").coder
+    assert isinstance(coder, gs.Hasher)
+    weights = coder.bit_weights
     assert weights.mean() == pytest.approx(1, abs=1e-5)
     assert len(weights.unique()) > 1
     [answer] = json.loads(gradsnap("search", tmp_path / "w", "--id", 0, "--json"))

@@ -1,6 +1,8 @@
 """``gradsnap encode, index, search, export`` as a user types them."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -210,3 +212,14 @@ def test_info(model, photo_index, tmp_path) -> None:
     assert json.loads(gradsnap("info", model, "--json"))["network"].startswith("small")
     assert json.loads(gradsnap("info", photo_index, "--json"))["items"] == 20
     assert "neither" in gradsnap("info", tmp_path)
+
+
+@pytest.mark.slow
+def test_fifty_searches_end_well(photo_index, photos) -> None:
+    """A third of them aborted at exit, after the right answer was printed."""
+    query = str(photos / "cats" / "3.png")
+    command = [sys.executable, "-m", "gradsnap", "search", str(photo_index), query]
+    for _ in range(50):
+        done = subprocess.run([*command, "--json"], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)[0]["results"]

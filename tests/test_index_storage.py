@@ -298,7 +298,7 @@ sys.stdout.write(json.dumps(index.metadata(ids)))
 """
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(50, marks=pytest.mark.slow)])
 def test_reading_metadata_leaves_nothing_for_the_exit(
     times: int, tmp_path: Path
 ) -> None:

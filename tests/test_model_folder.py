@@ -162,7 +162,7 @@ def test_the_card_says_strength_and_seed(vectors, tmp_path) -> None:
 
 def test_a_coders_file_is_a_model_for_vectors(vectors, tmp_path) -> None:
     rows = open_dataset(vectors).items.batch(torch.arange(120))
-    coder = gs.coders.CODERS["itq"](6, 6).fit(rows)
+    coder = gs.coders.CODERS["itq"].of_bits(6, 6).fit(rows)
     coder.save(tmp_path / "itq.safetensors")
     said("encode", tmp_path / "itq.safetensors", vectors, "--out", tmp_path / "c.npy")
     codes = torch.from_numpy(np.load(tmp_path / "c.npy"))

@@ -20,7 +20,10 @@ from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import read_tensors
 from gradsnap.layers import LAYERS
 from gradsnap.losses import LOSSES
-from gradsnap.training import run_training, to_toml
+from gradsnap.networks import Network
+from gradsnap.training import TrainingConfig, run_training, to_toml
+from gradsnap.training.former import read_config
+from gradsnap.training.learner import new_network
 from gradsnap.training.run import TrainingWatch
 from gradsnap.triplets import TRIPLETS
 from tests.training_runs import checkpoint, clusters, config_for
@@ -164,19 +167,36 @@ def test_every_quantizer_trains(vectors, tmp_path, kind) -> None:
     assert model.card["figures"]["code_map"] > 0.3
 
 
+def assert_moved_and_ranks(config: TrainingConfig, out: Path) -> None:
+    """The run changed every weight, stayed finite, and ranks above chance, .25."""
+    model = run_training(config, out)
+    assert model is not None
+    settled = read_config(out)
+    first = new_network(settled.network, settled.run.seed)
+    for before, after in zip(
+        first.parameters(), model.network.parameters(), strict=True
+    ):
+        assert after.isfinite().all()
+        assert not torch.equal(before, after)
+    assert all(np.isfinite(one["loss"]) for one in records(out) if "loss" in one)
+    assert model.card["figures"]["code_map"] > 0.35
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_layer_trains(vectors, tmp_path, layer) -> None:
-    run_training(config_for(vectors, f"layer.name={layer}"), tmp_path / "m")
+    config = config_for(vectors, f"layer.name={layer}")
+    assert_moved_and_ranks(config, tmp_path / "m")
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_trains(vectors, tmp_path, loss) -> None:
-    run_training(config_for(vectors, f"loss.name={loss}"), tmp_path / "m")
+    assert_moved_and_ranks(config_for(vectors, f"loss.name={loss}"), tmp_path / "m")
 
 
 @pytest.mark.parametrize("triplets", TRIPLETS)
 def test_every_choice_of_triplets_trains(vectors, tmp_path, triplets) -> None:
-    run_training(config_for(vectors, f"loss.triplets={triplets}"), tmp_path / "m")
+    config = config_for(vectors, f"loss.triplets={triplets}")
+    assert_moved_and_ranks(config, tmp_path / "m")
 
 
 def test_images_train_and_are_augmented(tmp_path: Path) -> None:
@@ -204,11 +224,13 @@ def test_a_frozen_trunk_is_computed_once(vectors, tmp_path) -> None:
     assert kept is not None
     (file,) = (tmp_path / "cache").iterdir()
     written = file.stat().st_mtime_ns
-    fresh = kept.network
     other = run_training(config, tmp_path / "again")
     assert other is not None
+    fresh, again = kept.network, other.network
+    assert isinstance(fresh, Network)
+    assert isinstance(again, Network)
     assert file.stat().st_mtime_ns == written
-    assert_equal_tensors(fresh.feat.state_dict(), other.network.feat.state_dict())
+    assert_equal_tensors(fresh.feat.state_dict(), again.feat.state_dict())
     # the whole network gives what the cached outputs gave
     dataset = open_dataset(vectors)
     trunk = torch.from_numpy(np.load(file))

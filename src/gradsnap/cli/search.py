@@ -60,7 +60,7 @@ def search(
     if probes is not None:
         _set_probes(opened, probes)
     if item is not None:
-        names, found = [item], opened.search_items([_id(opened, item)], k)
+        names, found = [item], opened.search_items(_ids(opened, item), k)
     else:
         rows, names = _queries(query or "", _model(opened, model, index, network_from))
         found = opened.search(rows, k, rerank=rerank)
@@ -81,14 +81,14 @@ def _set_probes(opened: "Index", probes: int) -> None:
     opened.probes = probes  # type: ignore[attr-defined]
 
 
-def _id(opened: "Index", item: str) -> str | int:
+def _ids(opened: "Index", item: str) -> list[str] | list[int]:
     from gradsnap.errors import InputError
 
     if opened.items.named:
-        return item
+        return [item]
     if not item.isdecimal():
         raise InputError(f"the ids of this index are numbers, got --id {item!r}")
-    return int(item)
+    return [int(item)]
 
 
 def _model(

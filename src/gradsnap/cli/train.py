@@ -77,6 +77,8 @@ def train(
     A run that was interrupted goes on where it stood when the same command is given
     again.
     """
+    words = [word for word in (source, *(settings or ())) if word is not None]
+    _check_words(words, out, config, show_config)  # before torch, which takes seconds
     from gradsnap.training import run_training, to_toml
 
     flags = {
@@ -86,15 +88,14 @@ def train(
         "coder.kind": coder,
         "coder.bits": bits,
     }
-    made, named = _config(config, flags, [source, *(settings or ())])
+    made = _config(config, flags, words)
     if show_config:
         sys.stdout.write(to_toml(made))
         return
     logging.getLogger("gradsnap").setLevel("WARNING" if quiet else "INFO")
-    folder = _checked_out(out, named)
     try:
         model = run_training(
-            made, folder, tensorboard=tensorboard, network_from=network_from
+            made, out or Path(), tensorboard=tensorboard, network_from=network_from
         )
     except KeyboardInterrupt:
         typer.echo("interrupted: the same command goes on from here", err=True)
@@ -103,17 +104,29 @@ def train(
         _report(model.card, out, as_json)
 
 
-def _config(
-    file: Path | None, flags: dict[str, Any], words: list[str | None]
-) -> tuple["TrainingConfig", bool]:
-    """The configuration of file, flags and settings; and whether data were named."""
+def _check_words(
+    words: list[str], out: Path | None, config: Path | None, only_shown: bool
+) -> None:
+    """Refuses a command that cannot be carried out, whatever the data are."""
     from gradsnap.errors import InputError
-    from gradsnap.training import make_config, read_toml
 
-    given = [word for word in words if word is not None]
-    sources = [word for word in given if not _is_setting(word)]
+    sources = [word for word in words if not _is_setting(word)]
     if len(sources) > 1:
         raise InputError(f"expected one data set, got {', '.join(sources)}")
+    named = sources or any(word.startswith("data.source=") for word in words)
+    if not (named or config or only_shown):
+        raise InputError("name a data set, such as: gradsnap train digits --out model")
+    if out is None and not only_shown:
+        raise InputError("name the folder to write: --out model")
+
+
+def _config(
+    file: Path | None, flags: dict[str, Any], words: list[str]
+) -> "TrainingConfig":
+    """The configuration of file, flags and settings."""
+    from gradsnap.training import make_config, read_toml
+
+    sources = [word for word in words if not _is_setting(word)]
     if sources:
         flags = flags | {"data.source": sources[0]}
     tables: dict[str, Any] = {} if file is None else read_toml(file)
@@ -121,19 +134,7 @@ def _config(
         section, _, name = key.partition(".")
         if value is not None:
             tables.setdefault(section, {})[name] = value
-    overrides = [word for word in given if _is_setting(word)]
-    named = any(word.startswith("data.source=") for word in overrides)
-    return make_config(tables, overrides), named or "source" in tables.get("data", {})
-
-
-def _checked_out(out: Path | None, data_named: bool) -> Path:
-    from gradsnap.errors import InputError
-
-    if not data_named:
-        raise InputError("name a data set, such as: gradsnap train digits --out model")
-    if out is None:
-        raise InputError("name the folder to write: --out model")
-    return out
+    return make_config(tables, [word for word in words if _is_setting(word)])
 
 
 def _is_setting(text: str) -> bool:
