@@ -51,7 +51,9 @@ def run(setting: Setting) -> Iterator[Row]:
         ready = time.perf_counter()
         learner.optimizer.zero_grad()
         embeddings = network(batch.inputs)
-        learner.method.similarity_loss(embeddings, batch.labels, None).backward()
+        learner.method.similarity_loss(
+            embeddings, embeddings, batch.labels, None
+        ).backward()
         learner.optimizer.step()
         done = time.perf_counter()
         if step >= 2:

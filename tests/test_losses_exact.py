@@ -98,6 +98,18 @@ def listwise_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
 CLASSIFIER = gs.ClassificationLoss(CLASSES, DIM, seed=3).double()
 
 
+def supcon_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
+    losses = []
+    for i in range(len(y)):
+        others = [j for j in range(len(y)) if j != i]
+        weights = {j: torch.exp(-((y[i] - z[j]) ** 2).sum() / 2.0) for j in others}
+        alike = [j for j in others if shared(labels, i, j)]
+        if alike:
+            whole = sum(weights.values())
+            losses.append(-mean([torch.log(weights[j] / whole) for j in alike]))
+    return mean(losses)
+
+
 def classification_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     terms = []
     for row, label in zip(z, labels, strict=True):
@@ -121,6 +133,7 @@ TWINS: dict[str, tuple[nn.Module, Twin]] = {
     "cosine": (gs.PairwiseCosineLoss(), cosine_twin),
     "logistic": (gs.PairwiseLogisticLoss(0.5), logistic_twin),
     "listwise": (gs.ListwiseLoss(0.7), listwise_twin),
+    "supcon": (gs.losses.SupervisedContrastiveLoss(2.0), supcon_twin),
     "classification": (CLASSIFIER, classification_twin),
 }
 OF_PAIRS = [loss for name, (loss, _) in TWINS.items() if name != "classification"]

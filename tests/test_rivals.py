@@ -82,8 +82,10 @@ def test_the_registry_is_complete() -> None:
     assert list(LAYERS) == [
         "plain",
         "snapping",
+        "codes",
         "printed",
         "output-regularization",
         "straight-through",
+        "straight-through-codes",
         "soft-assignment",
     ]

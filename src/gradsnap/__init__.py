@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         load,
     )
     from gradsnap.layers import (
+        CodeSnapping,
         GradientSnapping,
         OutputRegularization,
         PrintedRule,
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
         ListwiseLoss,
         PairwiseCosineLoss,
         PairwiseLogisticLoss,
+        SupervisedContrastiveLoss,
         TripletLoss,
     )
     from gradsnap.methods import (
@@ -129,6 +131,7 @@ _HOMES = {
         "load",
     ),
     "layers": (
+        "CodeSnapping",
         "GradientSnapping",
         "OutputRegularization",
         "PrintedRule",
@@ -142,6 +145,7 @@ _HOMES = {
         "ListwiseLoss",
         "PairwiseCosineLoss",
         "PairwiseLogisticLoss",
+        "SupervisedContrastiveLoss",
         "TripletLoss",
     ),
     "methods": ("QuantizationPenalty",),
@@ -154,6 +158,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AdditiveQuantizer",
     "ClassificationLoss",
+    "CodeSnapping",
     "Coder",
     "CompositeQuantizer",
     "ContrastiveLoss",
@@ -186,6 +191,7 @@ __all__ = [
     "SnappingRule",
     "SoftAssignment",
     "StraightThrough",
+    "SupervisedContrastiveLoss",
     "SupervisedQuantizer",
     "TripletLoss",
     "build_network",

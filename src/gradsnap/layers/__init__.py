@@ -7,9 +7,13 @@ from torch import nn
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.layers.rivals import SoftAssignment, StraightThrough
+from gradsnap.layers.rivals import (
+    SoftAssignment,
+    StraightThrough,
+    StraightThroughCodes,
+)
 from gradsnap.layers.rules import OutputRegularization, PrintedRule, SnappingRule
-from gradsnap.layers.snapping import GradientSnapping
+from gradsnap.layers.snapping import CodeSnapping, GradientSnapping
 from gradsnap.registry import build, options_of
 
 
@@ -22,6 +26,12 @@ def _snapping(
     quantizer: Quantizer, strength: float = 0.3, neighbors: int = 150
 ) -> nn.Module:
     return GradientSnapping(quantizer, neighbors, SnappingRule(strength))
+
+
+def _codes(
+    quantizer: Quantizer, strength: float = 0.3, neighbors: int = 150
+) -> nn.Module:
+    return CodeSnapping(quantizer, neighbors, SnappingRule(strength))
 
 
 def _printed(
@@ -37,12 +47,22 @@ def _output_regularization(quantizer: Quantizer, strength: float = 0.1) -> nn.Mo
 LAYERS: dict[str, Callable[..., nn.Module]] = {
     "plain": _plain,
     "snapping": _snapping,
+    "codes": _codes,
     "printed": _printed,
     "output-regularization": _output_regularization,
     "straight-through": StraightThrough,
+    "straight-through-codes": StraightThroughCodes,
     "soft-assignment": SoftAssignment,
 }
 """Every layer by its short name, with its own options and their defaults."""
+
+
+def gives_items(layer: nn.Module) -> bool:
+    """Whether a layer's output are items for queries to find, as codes say they are.
+
+    The queries are the embeddings themselves then, as in search.
+    """
+    return bool(getattr(layer, "gives_items", False))
 
 
 def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
@@ -67,11 +87,14 @@ def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
 
 __all__ = [
     "LAYERS",
+    "CodeSnapping",
     "GradientSnapping",
     "OutputRegularization",
     "PrintedRule",
     "SnappingRule",
     "SoftAssignment",
     "StraightThrough",
+    "StraightThroughCodes",
     "build_layer",
+    "gives_items",
 ]

@@ -26,6 +26,12 @@ class StraightThrough(nn.Module):
         return embeddings + offset
 
 
+class StraightThroughCodes(StraightThrough):
+    """The same output as items for queries that stay floats, as in search."""
+
+    gives_items = True
+
+
 class SoftAssignment(nn.Module):
     """Forward, the reconstruction q(y); backward, through a soft choice of codewords.
 

@@ -16,7 +16,7 @@ entries, and only the one chosen codeword is decoded.
 
 import dataclasses
 import itertools
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
 import torch
@@ -66,6 +66,9 @@ class GradientSnapping(nn.Module):
         >>> tuple(snap.last.conformity.shape)
         (64,)
     """
+
+    gives_items: ClassVar[bool] = False
+    """Whether the output are items for queries, instead of the embeddings."""
 
     last: Snapped | None
 
@@ -165,6 +168,37 @@ class GradientSnapping(nn.Module):
                 "embeddings hold NaN or infinity (nonfinite='pass' lets them through)"
             )
         return finite
+
+
+class CodeSnapping(GradientSnapping):
+    """Forward, what a code says of the embedding; backward, the gradient snapped.
+
+    Search compares a query as a float with items as codes. This layer gives the items
+    of a loss as they will be searched, ŷ = decode(encode(y)), and hands the gradient
+    that reaches ŷ to y by the snapping rule, around y: a straight-through estimator
+    that knows where the other codewords are. With a codebook that holds every y it is
+    the plain layer.
+
+        loss = criterion(embeddings, labels, items=layer(embeddings))
+
+    Args and ``last`` are as of ``GradientSnapping``.
+
+    Example:
+        >>> import gradsnap as gs
+        >>> x = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+        >>> quantizer = gs.ProductQuantizer(8, num_codebooks=2, codebook_size=4).fit(x)
+        >>> codes = gs.CodeSnapping(quantizer)
+        >>> torch.equal(codes(x), quantizer(x))
+        True
+    """
+
+    gives_items = True
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Reconstructions (n, dim) of the embeddings (n, dim)."""
+        same = super().forward(embeddings)
+        offset = self.quantizer(embeddings).to(embeddings.dtype) - embeddings
+        return same + offset.detach()
 
 
 _numbers = itertools.count()

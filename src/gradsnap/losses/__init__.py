@@ -12,6 +12,7 @@ from gradsnap.losses.pairwise import (
     PairwiseCosineLoss,
     PairwiseLogisticLoss,
 )
+from gradsnap.losses.supervised_contrastive import SupervisedContrastiveLoss
 from gradsnap.losses.triplet import TripletLoss
 from gradsnap.registry import build
 
@@ -21,6 +22,7 @@ LOSSES: dict[str, Callable[..., nn.Module]] = {
     "cosine": PairwiseCosineLoss,
     "logistic": PairwiseLogisticLoss,
     "listwise": ListwiseLoss,
+    "supcon": SupervisedContrastiveLoss,
     "classification": ClassificationLoss,
 }
 """Every loss by its short name; being in here is being tested."""
@@ -52,6 +54,7 @@ __all__ = [
     "PairLoss",
     "PairwiseCosineLoss",
     "PairwiseLogisticLoss",
+    "SupervisedContrastiveLoss",
     "TripletLoss",
     "build_loss",
 ]

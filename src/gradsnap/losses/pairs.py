@@ -103,14 +103,25 @@ def distances(queries: Tensor, items: Tensor | None = None) -> Tensor:
     Rows nearer than rounding can tell apart get distance 0 and no gradient, where the
     gradient of a square root would be anything up to infinite.
     """
+    squared, equal = _squared(queries, items)
+    return squared.masked_fill(equal, 1).sqrt().masked_fill(equal, 0)
+
+
+def squared_distances(queries: Tensor, items: Tensor | None = None) -> Tensor:
+    """‖q − i‖² of all queries and items (n, dim), as (n, n); as ``inner_products``."""
+    squared, _ = _squared(queries, items)
+    return squared.clamp_min(0)
+
+
+def _squared(queries: Tensor, items: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Squared distances (n, n), and where they are too small to be told from zero."""
     mean = queries.detach().mean(dim=0)
     others = (queries if items is None else items) - mean
     queries = queries - mean
     products = inner_products(queries, others)
     lengths_sum = _squared_lengths(queries)[:, None] + _squared_lengths(others)
     squared = lengths_sum - 2 * products  # (n, n)
-    equal = squared <= 8 * torch.finfo(squared.dtype).eps * lengths_sum
-    return squared.masked_fill(equal, 1).sqrt().masked_fill(equal, 0)
+    return squared, squared <= 8 * torch.finfo(squared.dtype).eps * lengths_sum
 
 
 def _directions(rows: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from gradsnap.coders.coder import Coder
+from gradsnap.layers import gives_items
 from gradsnap.triplets import Selector, Triplets
 
 Part = str | Callable[..., nn.Module]
@@ -27,6 +28,8 @@ class Method(nn.Module):
         layer: between embeddings and loss.
         coder: makes codes; follows the network where it can.
         selector: chooses triplets inside the batch, for a loss that takes them.
+        mixture: μ, the weight of the loss of embeddings alone beside the loss through
+            codes, for a layer that gives items.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Method(nn.Module):
         layer: nn.Module,
         coder: Coder,
         selector: Selector | None = None,
+        mixture: float = 0.0,
     ) -> None:
         super().__init__()
         self.loss = loss
@@ -43,6 +47,7 @@ class Method(nn.Module):
         self.layer = layer
         self.coder = coder
         self.selector = selector
+        self.mixture = mixture
 
     def through_layer(self, embeddings: Tensor) -> Tensor:
         """What the loss sees of embeddings (n, dim), once there are codewords."""
@@ -52,13 +57,30 @@ class Method(nn.Module):
         return passed
 
     def similarity_loss(
-        self, embeddings: Tensor, labels: Tensor, triplets: Triplets | None
+        self,
+        embeddings: Tensor,
+        passed: Tensor,
+        labels: Tensor,
+        triplets: Triplets | None,
     ) -> Tensor:
-        """The scalar loss of the embeddings (n, dim) of a whole batch."""
+        """The scalar loss of a whole batch.
+
+        Args:
+            embeddings: (n, dim), as the network gave them.
+            passed: (n, dim), as the layer gave them.
+            labels: (n,) or (n, L).
+            triplets: rows that were drawn beforehand, or None.
+        """
         if self.selector is not None:
             triplets = self.selector.select(embeddings.detach(), labels)
         chosen = () if triplets is None else (triplets,)
-        loss: Tensor = self.loss(embeddings, labels, *chosen)
+        if not (gives_items(self.layer) and self.coder.fitted):
+            loss: Tensor = self.loss(passed, labels, *chosen)
+            return loss
+        # D_ij = ‖y_i − ŷ_j‖²: the query as a float, the item as its code says it is.
+        loss = self.loss(embeddings, labels, *chosen, items=passed)
+        if self.mixture > 0:
+            loss = loss + self.mixture * self.loss(embeddings, labels, *chosen)
         return loss
 
 

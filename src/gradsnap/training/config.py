@@ -134,6 +134,9 @@ class LossSettings(Section):
 
     name: Annotated[str, one_of(every_loss)] = setting("the loss", "triplet")
     options: Options = own_options("the loss's own, such as margin")
+    mixture: AtLeastZero = setting(
+        "weight of the loss of floats alone beside the loss through codes", 0.0
+    )
     triplets: Annotated[str, one_of(TRIPLETS)] = setting(
         "how the triplet loss's triplets are chosen", "batch-all"
     )
@@ -174,8 +177,10 @@ class CoderSettings(Section):
     )
     options: Options = own_options("the coder's own, such as decay")
     update_every: Count = setting("steps from one update to the next", 1)
-    refit: Annotated[str, one_of(("database", "train", "none"))] = setting(
-        "what the coder is fitted to when training is over", "database"
+    refit: Annotated[str, one_of(("best", "database", "train", "none"))] = setting(
+        "what the coder is fitted to when training is over; best: the validation part "
+        "chooses among all three",
+        "best",
     )
 
 

@@ -142,6 +142,7 @@ def new_method(config: TrainingConfig, dim: int, num_classes: int) -> Method:
         layer=build_layer(config.layer.name or "plain", coder, **config.layer.options),
         coder=coder,
         selector=_selector(loss),
+        mixture=loss.mixture,
     )
 
 

@@ -47,10 +47,10 @@ def train(
         with torch.autocast("cuda", torch.bfloat16, _autocasts(config, feed.device)):
             embeddings = network(batch.inputs).float()
         own = processes.weighted(embeddings)
-        passed = method.through_layer(own)  # identity forward
+        passed = method.through_layer(own)  # as they are, or as their codes say
         every = processes.gathered(passed, len(batch.labels))
         plain = every if passed is own else processes.gathered(own, len(batch.labels))
-        loss = method.similarity_loss(every, batch.labels, batch.triplets)
+        loss = method.similarity_loss(plain, every, batch.labels, batch.triplets)
         # A regularizer looks at the embeddings themselves, whatever the layer gives.
         loss = loss + method.regularizer(plain, method.coder)
         optimizer.zero_grad()

@@ -1,6 +1,7 @@
 """A whole run: data, learner, loop, checkpoints, and the model folder it leaves."""
 
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from gradsnap.training.monitors import (
     measure,
 )
 from gradsnap.training.processes import Processes, joined_processes
+from gradsnap.training.refits import Refits
 from gradsnap.training.scoring import Labelled, Scores, protocol_card, rules_of, score
 from gradsnap.training.settings import to_toml
 
@@ -170,7 +172,8 @@ class TrainingWatch:
         learner = self.learner
         if self.best.is_file():
             load_checkpoint(learner, self.config, self.best)
-        card = self._card(self._refit_and_score())
+        fitted_to = self._refit()
+        card = self._card(self._score()) | {"coder_fitted_to": fitted_to}
         data, network = self.config.data, self.config.network
         options = network.options | {"dim": learner.network.dim}
         spec = NetworkSpec(network.name, options, data.side, data.channels)
@@ -180,21 +183,35 @@ class TrainingWatch:
         learner.network.requires_grad_(False).eval()
         return model
 
-    def _refit_and_score(self) -> Scores | None:
-        """Fits the coder anew; scores on the queries, which nothing has seen."""
-        split, chosen = self.feed.split, self.config.coder.refit
-        scored = self.config.run.score_queries
-        coder = self.learner.method.coder
-        if chosen == "train" or not coder.fitted:
-            coder.fit(*self._labelled(split.train))
-        if chosen != "database" and not scored:
+    def _refit(self) -> str:
+        """Fits the coder anew, or keeps it; says to what it is fitted now."""
+        split, learner = self.feed.split, self.learner
+        embed = functools.cache(lambda part: self._labelled(getattr(split, part)))
+        refits = Refits(learner.method.coder, embed, self._rules)
+        chosen = self.config.coder.refit
+        if chosen == "best":
+            chosen = (
+                refits.best(unseen=self._validates_unseen_classes())
+                if len(split.validation)
+                else "database"
+            )
+        learner.method.coder.load_state_dict(refits.coder(chosen).state_dict())
+        return chosen
+
+    def _validates_unseen_classes(self) -> bool:
+        """Whether the validation part has classes that training has not."""
+        labels, split = self.feed.labels, self.feed.split
+        if labels.ndim > 1 or not len(split.validation):
+            return False
+        return not bool(torch.isin(labels[split.validation], labels[split.train]).any())
+
+    def _score(self) -> Scores | None:
+        """Scores on the queries, which nothing has seen."""
+        if not self.config.run.score_queries:
             return None
-        searched = self._labelled(split.database)
-        if chosen == "database":
-            coder.fit(*searched)
-        if not scored:
-            return None
-        return score(coder, self._labelled(split.queries), searched, self._rules)
+        parts = (self.feed.split.queries, self.feed.split.database)
+        queries, database = (self._labelled(part) for part in parts)
+        return score(self.learner.method.coder, queries, database, self._rules)
 
     def _is_due(self, every: int) -> bool:
         return (

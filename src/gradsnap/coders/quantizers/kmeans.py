@@ -148,6 +148,35 @@ def kmeans(
     return centroids, counts
 
 
+def best_kmeans(
+    x: Tensor, size: int, *, generator: torch.Generator, fits: int
+) -> tuple[Tensor, Tensor]:
+    """The best of several fits, subspace by subspace; as ``kmeans`` for the rest.
+
+    Args:
+        x: (B, n, d).
+        size: K, number of centroids.
+        generator: on the CPU; each fit goes on drawing from it.
+        fits: how many.
+    """
+    centroids, counts = kmeans(x, size, generator=generator)
+    least = _errors(x, centroids)
+    for _ in range(fits - 1):
+        other, other_counts = kmeans(x, size, generator=generator)
+        errors = _errors(x, other)
+        better = errors < least  # (B,)
+        centroids = other.where(better[:, None, None], centroids)
+        counts = other_counts.where(better[:, None], counts)
+        least = torch.minimum(errors, least)
+    return centroids, counts
+
+
+def _errors(x: Tensor, centroids: Tensor) -> Tensor:
+    """Squared distance of rows (B, n, d) to their nearest centroids, summed: (B,)."""
+    chosen = assign(x, centroids)[..., None].expand_as(x)
+    return (x - centroids.gather(1, chosen)).square().sum(dim=(1, 2))
+
+
 def progressive_kmeans(
     x: Tensor,
     size: int,

@@ -8,7 +8,13 @@ from torch.nn import functional
 
 from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.candidates import smallest_sums
-from gradsnap.coders.quantizers.kmeans import accumulate, assign, follow, kmeans
+from gradsnap.coders.quantizers.kmeans import (
+    accumulate,
+    assign,
+    best_kmeans,
+    follow,
+    kmeans,
+)
 from gradsnap.coders.quantizers.quantizer import (
     Candidates,
     Common,
@@ -17,6 +23,10 @@ from gradsnap.coders.quantizers.quantizer import (
 )
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
+
+FEW_WORDS = 16
+FITS = 8
+"""Codebooks of so few words are the best of so many fits."""
 
 
 class ProductQuantizer(Quantizer):
@@ -67,12 +77,13 @@ class ProductQuantizer(Quantizer):
         self._cluster(x, start=self.codebooks)
 
     def _cluster(self, x: Tensor, start: Tensor | None) -> None:
-        found = kmeans(
-            self.blocks(x).contiguous(),
-            self.codebook_size,
-            generator=self._generator(),
-            start=start,
-        )
+        blocks, size = self.blocks(x).contiguous(), self.codebook_size
+        generator = self._generator()
+        if start is None and size <= FEW_WORDS:
+            # Few words leave k-means in poor minima, and are cheap to learn again.
+            found = best_kmeans(blocks, size, generator=generator, fits=FITS)
+        else:
+            found = kmeans(blocks, size, generator=generator, start=start)
         self.codebooks.copy_(found[0])
         self.counts.copy_(found[1])
 

@@ -1,0 +1,64 @@
+"""What the finished coder is fitted to: kept as it is, or fitted anew.
+
+Codebooks of few words that followed a network know more than a fresh fit can find, and
+refitting them can destroy codes that were learned. With many words a fit to the
+database itself is often better. So the validation part chooses.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gradsnap.coders import Coder
+from gradsnap.evaluation import RankingRules
+from gradsnap.training.scoring import Labelled, score
+
+SOURCES = {"database": "database", "train": "train", "none": ""}
+"""The part a coder is fitted to, by its name in the settings; none keeps the coder."""
+
+WORTH = 1e-3
+"""MAP that a source must gain over the one named before it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Refits:
+    """The same coder from several sources."""
+
+    kept: Coder
+    """As training left it; perhaps not fitted at all."""
+    embed: Callable[[str], Labelled]
+    """Embeddings and labels of a part of the split, by its name."""
+    rules: RankingRules
+
+    def coder(self, source: str) -> Coder:
+        """The coder fitted to a source, or the kept one."""
+        if source == "none" and self.kept.fitted:
+            return self.kept
+        return self._fit(SOURCES[source] or "train")
+
+    def best(self, *, unseen: bool) -> str:
+        """The source whose codes rank best on the validation part.
+
+        Args:
+            unseen: the validation part has classes of its own. What is searched then
+                is the validation database, and "database" is fitted to that, as it
+                would be to the real one.
+        """
+        figures = {}
+        for source in SOURCES:
+            apart = unseen and source == "database"
+            coder = self._fit("validation_database") if apart else self.coder(source)
+            figures[source] = self._validation_map(coder)
+        chosen = "database"
+        for source, figure in figures.items():
+            if figure > figures[chosen] + WORTH:
+                chosen = source
+        return chosen
+
+    def _fit(self, part: str) -> Coder:
+        return copy.deepcopy(self.kept).fit(*self.embed(part))
+
+    def _validation_map(self, coder: Coder) -> float:
+        queries = self.embed("validation")
+        found = score(coder, queries, self.embed("validation_database"), self.rules)
+        return found.codes.map
