@@ -54,10 +54,10 @@ def track(items: Iterable[Item], description: str) -> Iterator[Item]:
         return
     total = len(items) if isinstance(items, Sized) else None
     bar = Progress(console=console, transient=True)
-    yield from _drawn(items, bar, bar.add_task(description, total=total))
+    yield from _with_bar(items, bar, bar.add_task(description, total=total))
 
 
-def _drawn(items: Iterable[Item], bar: Progress, task: TaskID) -> Iterator[Item]:
+def _with_bar(items: Iterable[Item], bar: Progress, task: TaskID) -> Iterator[Item]:
     started = time.monotonic()
     visible = False
     try:

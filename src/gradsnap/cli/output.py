@@ -18,11 +18,11 @@ def say(title: str, facts: Mapping[str, Any], *, as_json: bool, quiet: bool) -> 
 
     table = Table(title=title, title_justify="left", show_header=False)
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), _shown(value))
+        table.add_row(name.replace("_", " "), _as_text(value))
     Console().print(table)
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, int) and not isinstance(value, bool):
