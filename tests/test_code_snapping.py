@@ -133,7 +133,9 @@ def test_the_validation_part_chooses_the_codebooks() -> None:
     refits = Refits(learned, labelled, rules)
     assert refits.best(unseen=False) == "none"
     assert refits.coder("none") is learned
-    assert not torch.equal(refits.coder("train").codebooks, learned.codebooks)
+    anew = refits.coder("train")
+    assert isinstance(anew, gs.ProductQuantizer)
+    assert not torch.equal(anew.codebooks, learned.codebooks)
 
 
 def test_a_refit_never_destroys_what_validation_saw(tmp_path: Path) -> None:

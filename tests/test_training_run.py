@@ -243,6 +243,23 @@ def test_snapping_after_the_warm_up_only(vectors, tmp_path) -> None:
         assert ("conformity" in record) == (record["step"] > 8) or "loss" not in record
 
 
+def test_a_run_that_never_snapped_says_so(vectors, tmp_path, caplog) -> None:
+    """Easy data: the margin is kept before the warm-up ends; no gradient is left."""
+    easy = ["loss.options.margin=0.0", "layer.warmup=0.5", "optimizer.rate=0.0"]
+    rows = open_dataset(vectors)
+    labels = rows.labels
+    assert labels is not None
+    apart = torch.nn.functional.one_hot(labels, 6).float().numpy() * 100
+    np.savez(tmp_path / "easy.npz", vectors=apart, labels=labels.numpy())
+    model = run_training(config_for(tmp_path / "easy.npz", *easy), tmp_path / "m")
+    assert model is not None
+    assert model.card["snapped"] is False
+    assert "nothing was snapped" in caplog.text
+    other = run_training(config_for(vectors, "loss.name=supcon"), tmp_path / "n")
+    assert other is not None
+    assert other.card["snapped"] is True
+
+
 def test_another_configuration_is_refused(vectors, tmp_path, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         stop_after(patch, 7)

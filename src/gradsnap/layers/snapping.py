@@ -197,8 +197,8 @@ class CodeSnapping(GradientSnapping):
     def forward(self, embeddings: Tensor) -> Tensor:
         """Reconstructions (n, dim) of the embeddings (n, dim)."""
         same = super().forward(embeddings)
-        offset = self.quantizer(embeddings).to(embeddings.dtype) - embeddings
-        return same + offset.detach()
+        said: Tensor = self.quantizer(embeddings).to(embeddings.dtype)
+        return same + (said - embeddings).detach()
 
 
 _numbers = itertools.count()

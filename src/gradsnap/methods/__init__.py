@@ -14,6 +14,12 @@ METHODS: dict[str, Recipe] = {
         summary="the paper's: triplet loss, gradients snapped, product codes",
         layer=None,
     ),
+    "codes": Recipe(
+        summary="through the codes: queries as floats, items as codes, snapped",
+        loss="supcon",
+        layer="codes",
+        settings={"loss": {"mixture": 0.3}},
+    ),
     "plain": Recipe(summary="triplet loss, codes fitted afterwards"),
     "dhn": DHN,
 }

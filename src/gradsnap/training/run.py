@@ -18,6 +18,7 @@ from gradsnap.evaluation import RankingRules
 from gradsnap.files import make_folder, write_text
 from gradsnap.inference.model import CONFIG, WEIGHTS, Model, NetworkSpec
 from gradsnap.inference.trunk import trunk_file, with_trunk_outputs, write_trunk_outputs
+from gradsnap.layers import GradientSnapping
 from gradsnap.networks import Network
 from gradsnap.training.batch_norm import with_global_batch_norm
 from gradsnap.training.batches import Feed
@@ -41,6 +42,13 @@ from gradsnap.training.scoring import Labelled, Scores, protocol_card, rules_of,
 from gradsnap.training.settings import to_toml
 
 logger = logging.getLogger(__name__)
+
+
+NEVER_SNAPPED = (
+    "nothing was snapped: the loss %s had no gradient left when the warm-up ended, so "
+    "that this is a plain network's model; loss.name=supcon never stops pulling, and a "
+    "shorter layer.warmup begins earlier"
+)
 
 
 def run_training(
@@ -117,6 +125,8 @@ class TrainingWatch:
     processes: Processes
     log: Log | None = None
     bar: Bar | None = None
+    snapped: bool = False
+    """Whether any record since the coder was fitted had a gradient to snap."""
 
     @property
     def last(self) -> Path:
@@ -160,6 +170,7 @@ class TrainingWatch:
         if step % run.monitor_every == 0 or step == run.steps:
             record = measure(learner, embeddings, loss)
             check_loss(record)
+            self.snapped |= record.get("active", 0.0) > 0
         if len(self.feed.split.validation) and self._is_due(run.validate_every):
             record |= {"step": step} | self._validate()
         if self.log is not None and record:
@@ -174,6 +185,10 @@ class TrainingWatch:
             load_checkpoint(learner, self.config, self.best)
         fitted_to = self._refit()
         card = self._card(self._score()) | {"coder_fitted_to": fitted_to}
+        if isinstance(learner.method.layer, GradientSnapping):
+            card["snapped"] = self.snapped
+            if not self.snapped:
+                logger.warning(NEVER_SNAPPED, self.config.loss.name)
         data, network = self.config.data, self.config.network
         options = network.options | {"dim": learner.network.dim}
         spec = NetworkSpec(network.name, options, data.side, data.channels)

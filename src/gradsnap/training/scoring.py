@@ -37,7 +37,8 @@ class Scores(NamedTuple):
     codes: Evaluation
     """Ranking by the coder's distances from queries to codes."""
     relative_error: float | None
-    """Quantization error over the variance of the database's embeddings."""
+    """Quantization error over the variance of the database's embeddings; None for
+    hashes, and where there are no more items than codewords."""
 
     def figures(self) -> dict[str, float]:
         """The numbers of a table; a hash has no quantization error."""
@@ -99,5 +100,12 @@ def score(
     return Scores(
         evaluate(floats, *labels, rules),
         evaluate(codes, *labels, rules),
-        coder.relative_error(database.rows),
+        _relative_error(coder, database.rows),
     )
+
+
+def _relative_error(coder: Coder, rows: Tensor) -> float | None:
+    """Of rows (n, dim); None where each could have a codeword of its own."""
+    if len(rows) <= coder.codebook_size:
+        return None
+    return coder.relative_error(rows)
