@@ -134,9 +134,7 @@ def test_a_method_chooses_parts_and_the_user_has_the_last_word() -> None:
     assert (config.layer.name, config.coder.kind) == ("plain", "sign")
     other = make_config({}, ["method.name=dhn", "loss.name=cosine", "coder.kind=itq"])
     assert (other.loss.name, other.coder.kind) == ("cosine", "itq")
-    with pytest.raises(
-        InputError, match=r"'dhm'; choose from snapping, codes"
-    ):
+    with pytest.raises(InputError, match=r"'dhm'; choose from snapping, codes"):
         make_config({"method": {"name": "dhm"}})
 
 

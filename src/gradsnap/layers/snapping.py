@@ -102,13 +102,16 @@ class GradientSnapping(nn.Module):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Returns the embeddings (n, dim) as they are."""
+        self._check_shape(embeddings)
+        same: Tensor = _Snap.apply(embeddings, self._number)  # type: ignore[no-untyped-call]
+        return same
+
+    def _check_shape(self, embeddings: Tensor) -> None:
         if embeddings.ndim != 2 or embeddings.shape[1] != self.quantizer.dim:
             raise InputError(
                 f"expected embeddings of shape (n, {self.quantizer.dim}), "
                 f"got {tuple(embeddings.shape)}"
             )
-        same: Tensor = _Snap.apply(embeddings, self._number)  # type: ignore[no-untyped-call]
-        return same
 
     @property
     def strength(self) -> float:
@@ -196,9 +199,10 @@ class CodeSnapping(GradientSnapping):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Reconstructions (n, dim) of the embeddings (n, dim)."""
-        same = super().forward(embeddings)
-        said: Tensor = self.quantizer(embeddings).to(embeddings.dtype)
-        return same + (said - embeddings).detach()
+        self._check_shape(embeddings)
+        said = self.quantizer(embeddings).to(embeddings.dtype)
+        items: Tensor = _SnapCodes.apply(embeddings, said, self._number)  # type: ignore[no-untyped-call]
+        return items
 
 
 _numbers = itertools.count()
@@ -227,6 +231,19 @@ class _Snap(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (embeddings,) = ctx.saved_tensors
         return _snap_op(gradient, embeddings, ctx.layer), None
+
+
+class _SnapCodes(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, embeddings: Tensor, said: Tensor, layer: int) -> Tensor:
+        ctx.save_for_backward(embeddings)
+        ctx.layer = layer
+        return said.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (embeddings,) = ctx.saved_tensors
+        return _snap_op(gradient, embeddings, ctx.layer), None, None
 
 
 def _agreement(gradient: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
