@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+ITEM_BLOCK = 1 << 16
+"""Codes whose entries are gathered at once."""
+
 
 class Tables(NamedTuple):
     """What asymmetric distance computation (ADC) adds up for each query."""
@@ -19,10 +22,23 @@ def sums_of_all(entries: Tensor, codes: Tensor) -> Tensor:
 
     In the order of the codebooks, as the compiled scans add: both agree to the bit.
     """
-    total = entries[:, 0].index_select(1, codes[:, 0])
-    for m in range(1, codes.shape[1]):
-        total += entries[:, m].index_select(1, codes[:, m])
-    return total
+    out = entries.new_zeros(len(entries), len(codes))
+    return add_entries(entries, codes.T, out)
+
+
+def add_entries(entries: Tensor, columns: Tensor, out: Tensor) -> Tensor:
+    """Adds to out (q, n) the entries (q, M, K) that codes name, column by column.
+
+    Args:
+        entries: of q queries.
+        columns: the codes by codebook, (M, n), any integer type.
+        out: changed in place, and returned.
+    """
+    for start in range(0, columns.shape[1], ITEM_BLOCK):
+        part = slice(start, start + ITEM_BLOCK)
+        for m, words in enumerate(columns[:, part].long()):
+            out[:, part] += entries[:, m].index_select(1, words)
+    return out
 
 
 def sums_of_own(entries: Tensor, codes: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradsnap.coders.hamming import check_alike, hamming_distances
 from gradsnap.coders.packing import as_words
+from gradsnap.coders.tables import ITEM_BLOCK, add_entries
 from gradsnap.compiled import spread
 from gradsnap.errors import InputError
 from gradsnap.evaluation.grades import Grades
@@ -34,9 +35,6 @@ HASH_ROWS = 1024
 
 RADIUS = 2
 """Hamming radius whose precision is reported: a hash table can look that far."""
-
-ITEM_BLOCK = 1 << 16
-"""Items whose cross terms or look-ups are gathered at once."""
 
 
 class Ranked(NamedTuple):
@@ -125,7 +123,7 @@ class CodeDistances(Distances):
         found = offsets.float()[:, None] + self.cross  # (b, n)
         kernel, codes = kernel_for(found), self.by_codebook
         if kernel is None:
-            return added_entries(entries, codes, found).clamp_min_(0)
+            return add_entries(entries, codes, found).clamp_min_(0)
 
         def add(part: slice) -> None:
             kernel.add_entries(
@@ -215,15 +213,6 @@ def code_distances(coder: "Coder", queries: Tensor, codes: Tensor) -> Distances:
     if coder.hamming_levels is None:
         return CodeDistances(coder, queries, codes)
     return HashDistances(coder.encode(queries), codes)
-
-
-def added_entries(entries: Tensor, codes: Tensor, out: Tensor) -> Tensor:
-    """Adds to out (q, n) the entries (q, M, K) that codes (M, n) name; gives out."""
-    for start in range(0, codes.shape[1], ITEM_BLOCK):
-        part = slice(start, start + ITEM_BLOCK)
-        for m, words in enumerate(codes[:, part].long()):
-            out[:, part] += entries[:, m][:, words]
-    return out
 
 
 @torch.no_grad()
