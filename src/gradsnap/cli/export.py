@@ -45,6 +45,9 @@ def export(
         raise InputError(f"{out} exists already: name another place")
     ways[to](path, out, source, network_from)
     facts = {"format": to, "from": str(path), "written to": str(out)}
+    beside = Path(f"{out}.names.json")
+    if to == "faiss" and beside.is_file():
+        facts["names of its ids"] = str(beside)
     say(f"export of {path}", facts, as_json=as_json, quiet=quiet)
 
 
