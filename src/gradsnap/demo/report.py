@@ -142,10 +142,10 @@ def _lengths(found: Findings) -> Markup:
     ]
     said = words(
         "Every point is a network trained for its own length, with what was chosen at "
-        f"{found.settings.bits} bits. Dotted: the same networks' floats. Where "
-        "codewords are fewer than classes need, codes lose much and training through "
-        "them wins it back; where they are plenty, plain codes rank as floats do, and "
-        "nothing is left to gain. The vertical axis does not begin at 0."
+        f"{found.settings.bits} bits. Dotted: the same networks' floats. What a plain "
+        "network's codes lose to its floats is what there is to gain: much where "
+        "codewords are fewer than classes need, little or nothing where they are "
+        "plenty. The vertical axis does not begin at 0."
     )
     drawing = pictures.chart_of_lengths(found)
     return markup(
