@@ -27,7 +27,7 @@ help:  ## Show this list
 
 setup: $(VENV)/.ready  ## Create .venv and install everything (once)
 
-demo: $(VENV)/.ready  ## Digits with and without snapping: a table, and report/index.html
+demo: $(VENV)/.ready  ## Digits by half a byte, three ways: a table, and report/index.html
 	@$(call timed,demo,OMP_NUM_THREADS=1 $(PY) -m gradsnap demo $(ARGS))
 
 test: $(VENV)/.ready  ## Run the fast tests, on all cores

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,27 @@ from typer.testing import CliRunner
 from gradsnap.cli.app import app
 from gradsnap.demo import DemoSettings, record, run_demo
 from gradsnap.demo import demo as demo_module
-from gradsnap.demo.demo import Findings, Row
-from gradsnap.demo.report import SECTIONS, verdict
+from gradsnap.demo.demo import Findings
+from gradsnap.demo.measured import Data, Row
+from gradsnap.demo.report import SECTIONS
+from gradsnap.demo.settings import TRIALS, Trial
+from gradsnap.demo.verdicts import heading, verdict, where_it_ends
 from gradsnap.errors import GradsnapError, InputError
 from gradsnap.reports.findings import Contrast, Range
 from gradsnap.reports.scatter import flatten
+from gradsnap.training.settings import differing
 from tests.parsed_html import Parsed
 
-SHORT = DemoSettings(seeds=2, steps=16, rates=(0.02, 0.05), lengths=(8, 16))
+SHORT = DemoSettings(
+    seeds=2,
+    steps=8,
+    trials={
+        "plain": (Trial(0.01), Trial(0.02)),
+        "snapping": (Trial(0.01, 0.3),),
+        "codes": (Trial(0.01, 0.1, 0.3),),
+    },
+    lengths=(4, 8),
+)
 RUNNER = CliRunner()
 
 
@@ -30,8 +45,10 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> Findings:
-    return run_demo(folder, SHORT)
+def found(folder: Path) -> Iterator[Findings]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradsnap.coders.quantizers.product.FITS", 1)  # it is quicker
+        yield run_demo(folder, SHORT)
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +56,13 @@ def html(found: Findings, folder: Path) -> str:
     return (folder / "index.html").read_text(encoding="utf-8")
 
 
-def row(error: float, code_map: float, spread: float = 0.001) -> Row:
-    floats, codes, lost = (
-        Range(x, x - spread, x + spread) for x in (0.9, code_map, error)
-    )
-    return Row("name", 0.1, floats, codes, lost, 2.0, 128, 0.1, 0.1)
+def around(middle: float) -> Range:
+    return Range(middle, middle - 0.001, middle + 0.001)
+
+
+def row(error: float, code_map: float, name: str = "without snapping") -> Row:
+    floats, codes, lost = map(around, (0.9, code_map, error))
+    return Row(name, 0.1, 0.3, 1.0, floats, codes, lost, 0.5, 128, 0.1, 0.1)
 
 
 def test_the_page_is_well_formed_and_whole(html: str, folder: Path) -> None:
@@ -70,17 +89,34 @@ def test_the_table_says_what_json_says(found: Findings, html: str) -> None:
     told = json.loads(json.dumps(record(found)))
     table = html.split("<table")[1].split("</table>")[0]
     for line, row in zip(table.split("<tr>")[2:], told["rows"], strict=True):
-        shown = re.findall(r"<span>([\d.]+)", line)
+        shown = re.findall(r"<span>([\d.]+|–)", line)
         means = [row[k]["mean"] for k in ("float_map", "code_map", "relative_error")]
         assert shown[:3] == [f"{mean:.3f}" for mean in means]
         assert shown[3:] == [
-            f"{row['bytes_a_vector']:g}",
             f"{row['milliseconds_a_query']:.3f}",
             f"{row['learning_rate']:g}",
+            "–" if row["strength"] is None else f"{row['strength']:g}",
         ]
-    assert [row["bytes_a_vector"] for row in told["rows"]] == [2, 2]
-    assert all(sentence in html for sentence in told["verdict"])
-    assert told["verdict_against_bits"] in html
+    assert [row["bytes_a_vector"] for row in told["rows"]] == [0.5, 0.5, 0.5]
+    assert [row["strength"] for row in told["rows"]] == [None, 0.3, 0.1]
+    assert all(escape(sentence) in html for sentence in told["verdict"])
+    assert set(told["code_map_against_bits"]["through codes"]) == {"4", "8"}
+
+
+def test_the_best_trial_of_each_side_is_kept(found: Findings) -> None:
+    for layer, side in found.sides.items():
+        assert tuple(side.validation) == SHORT.trials[layer]
+        assert side.validation[side.trial] == max(side.validation.values())
+        assert {n: len(runs) for n, runs in side.lengths.items()} == {4: 2, 8: 2}
+
+
+def test_sides_differ_in_nothing_but_layer_and_trial() -> None:
+    settings = DemoSettings()
+    assert len({len(trials) for trials in TRIALS.values()}) == 1
+    plain = settings.config("plain", Trial(0.01), bits=4, seed=1)
+    codes = settings.config("codes", Trial(0.01, 0.1, 0.3), bits=4, seed=1)
+    differing_keys = [one.split(":")[0] for one in differing(plain, codes)]
+    assert differing_keys == ["loss.mixture", "layer.name", "layer.options"]
 
 
 def test_the_protocol_is_told(html: str) -> None:
@@ -89,10 +125,10 @@ def test_the_protocol_is_told(html: str) -> None:
         assert words in told
 
 
-def test_codes_at_the_trained_length_score_alike(found: Findings) -> None:
+def test_codes_have_the_length_they_were_trained_for(found: Findings) -> None:
     for side in found.sides.values():
-        for run in side.runs:
-            assert run.scores.codes.map == run.code_maps[16]
+        for bits, runs in side.lengths.items():
+            assert {run.coder.bits for run in runs} == {bits}
 
 
 def test_flattening_keeps_the_widest_directions() -> None:
@@ -115,15 +151,55 @@ def test_flattening_keeps_the_widest_directions() -> None:
     ],
 )
 def test_the_verdict_claims_what_was_measured(snapped: Row, words) -> None:
-    said = verdict(row(0.1, 0.9), snapped, seeds=3)
-    assert all(word in one for word, one in zip(words, said, strict=False))
-    alone = verdict(row(0.1, 0.9), snapped, seeds=1)
-    assert all("One seed" in one for one in alone[:2])
+    sides = {"plain": row(0.1, 0.9), "codes": snapped}
+    on_map, on_error, _ = verdict(sides, seeds=3)
+    assert words[0] in on_error
+    assert words[1] in on_map
+    assert all("One seed" in one for one in verdict(sides, seeds=1)[:2])
+
+
+def test_every_side_is_set_beside_the_plain_one() -> None:
+    sides = {
+        "plain": row(0.1, 0.8),
+        "snapping": row(0.1, 0.8, "with snapping"),
+        "codes": row(0.05, 0.9, "through codes"),
+    }
+    first, second, *_, last = verdict(sides, seeds=3)
+    assert first.endswith("codes rank better through codes.")
+    assert "0.800 with snapping" in second
+    assert "do not tell them apart" in second
+    assert "-0.100 without snapping, -0.100 with snapping, +0.000 through" in last
 
 
 def test_codes_that_rank_as_well_as_floats_are_told() -> None:
-    assert "little is left to gain" in verdict(row(0.1, 0.95), row(0.1, 0.95), 3)[2]
-    assert "0.100 of MAP" in verdict(row(0.1, 0.8), row(0.1, 0.8), 3)[2]
+    assert "little is left to gain" in verdict({"plain": row(0.1, 0.95)}, seeds=3)[0]
+    assert "little is left" not in verdict({"plain": row(0.1, 0.8)}, seeds=3)[0]
+
+
+def test_the_heading_is_the_gain_if_there_is_one() -> None:
+    sides = {"plain": row(0.1, 0.8), "codes": row(0.1, 0.9)}
+    told = heading(sides, bits=4, seeds=3)
+    assert told.startswith("Codes of half a byte rank with MAP 0.90 instead of 0.80")
+    assert heading(sides, bits=4, seeds=1).endswith("trained in three ways")
+    same = sides | {"codes": row(0.1, 0.8)}
+    assert heading(same, bits=8, seeds=3) == "Codes of one byte, trained in three ways"
+
+
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        ((0.9, 0.9, 0.9), "The gain is there at 4, 8 and 16 bits."),
+        ((0.9, 0.8, 0.7), "The gain is there at 4 bits, and is gone at 8 and 16."),
+        ((0.8, 0.8, 0.8), "At no length here does every seed through codes rank "),
+    ],
+)
+def test_where_the_gain_ends(codes, words) -> None:
+    plain, after = (
+        dict(zip((4, 8, 16), map(around, maps), strict=True))
+        for maps in ((0.8, 0.8, 0.8), codes)
+    )
+    assert where_it_ends(plain, after, seeds=3).startswith(words)
+    assert "One seed" in where_it_ends(plain, after, seeds=1)
 
 
 def test_what_is_said_of_lengths() -> None:
@@ -168,7 +244,7 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
 def test_an_interrupted_demo_leaves_the_old_report(tmp_path, monkeypatch) -> None:
     (tmp_path / "index.html").write_text("old")
 
-    def interrupted(settings: DemoSettings) -> None:
+    def interrupted(settings: DemoSettings, data: Data) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo_module, "train_sides", interrupted)
@@ -192,7 +268,9 @@ def test_the_verb(found, monkeypatch, tmp_path, option) -> None:
         assert told["rows"] == json.loads(json.dumps(record(found)["rows"]))
         assert told["report"] == str(tmp_path / "index.html")
     else:
-        assert f"{found.sides['snapping'].row.code_map.mean:.3f}" in result.output
+        for side in found.sides.values():
+            assert f"{side.row.code_map.mean:.3f}" in result.output
+            assert f"{side.rows[8].code_map.mean:.3f}" in result.output
         assert "ms a query" in result.output
         assert "…" not in result.output
         assert max(map(len, result.output.splitlines())) <= 80

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gradsnap.demo import DemoSettings, run_demo
+from gradsnap.demo.settings import TRIALS
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FOUND = next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -23,7 +24,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def report(tmp_path_factory) -> Path:
     out: Path = tmp_path_factory.mktemp("report")
-    run_demo(out, DemoSettings(seeds=1, steps=16, rates=(0.05,), lengths=(8, 16)))
+    trials = {layer: some[:1] for layer, some in TRIALS.items()}
+    run_demo(out, DemoSettings(seeds=1, steps=16, trials=trials, lengths=(4, 8)))
     return out / "index.html"
 
 

@@ -1,4 +1,4 @@
-"""``gradsnap demo``: the digits with and without snapping, a table and a report."""
+"""``gradsnap demo``: digits by codes of half a byte, a table and a report."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -29,10 +29,11 @@ def demo(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Trains one network with and without snapping, and shows what the codes lose.
+    """Trains one network without snapping, with it, and through its codes.
 
-    On the digits that come with scikit-learn; nothing is downloaded. Each side gets the
-    learning rate that suits it best on a validation part.
+    On the digits that come with scikit-learn, for codes of half a byte, then of one and
+    two; nothing is downloaded. Each side gets the learning rate and the weights that
+    suit it best on a validation part.
     """
     from gradsnap.cli.output import say
     from gradsnap.demo import DemoSettings, record, run_demo
@@ -50,8 +51,9 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
     from rich.table import Table
 
     from gradsnap.demo import cells
+    from gradsnap.demo.verdicts import at_length, on_length
 
-    title = f"digits, {record['bits']}-bit codes, mean over {record['seeds']} seeds"
+    title = f"digits, {record['bits']}-bit codes, mean over {found.settings.runs}"
     table = Table(title=title, title_justify="left")
     lines = [cells(side.row) for side in found.sides.values()]
     for column in lines[0]:
@@ -65,16 +67,17 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
     floats = found.sides["plain"].row
     console = Console()
     console.print(table)
-    console.print(
-        f"Floats take {floats.float_bytes_a_vector} bytes a vector and "
-        f"{floats.float_milliseconds_a_query:.3f} ms a query.",
-        highlight=False,
-    )
-    for sentence in record["verdict"]:
+    told = [
+        f"Codes take {floats.bytes_a_vector:g} bytes a vector; floats "
+        f"{floats.float_bytes_a_vector}, and {floats.float_milliseconds_a_query:.3f} "
+        "ms a query.",
+        *record["verdict"],
+        *(on_length(n, at_length(found.sides, n)) for n in found.settings.lengths[1:]),
+        record["verdict_against_bits"],
+        f"Report: {record['report']} ({record['seconds']:.0f} s)",
+    ]
+    for sentence in told:
         console.print(sentence, highlight=False)
-    console.print(
-        f"Report: {record['report']} ({record['seconds']:.0f} s)", highlight=False
-    )
 
 
 def _shown(cell: "str | Range") -> str:

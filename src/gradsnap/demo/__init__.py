@@ -1,6 +1,6 @@
-"""The demo: one network with and without snapping on the digits, and its report."""
+"""The demo: digits by half a byte, without snapping, with it, and through codes."""
 
-from gradsnap.demo.demo import DemoSettings
 from gradsnap.demo.report import cells, record, run_demo
+from gradsnap.demo.settings import DemoSettings
 
 __all__ = ["DemoSettings", "cells", "record", "run_demo"]

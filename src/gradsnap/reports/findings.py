@@ -65,14 +65,17 @@ class Contrast(NamedTuple):
         ahead = [bits for bits in apart if after[bits].mean > before[bits].mean]
         behind = [bits for bits in apart if bits not in ahead]
         said = [
-            f"At {', '.join(map(str, some))} bits every seed {name} ranks better "
-            "than every seed of the other side."
-            for some, name in ((ahead, self.after), (behind, self.before))
+            f"At {', '.join(map(str, some))} bits every seed {better} ranks better "
+            f"than every seed {worse}."
+            for some, better, worse in (
+                (ahead, self.after, self.before),
+                (behind, self.before, self.after),
+            )
             if some
         ]
         rest = "At the other lengths" if said else "At every length"
         if len(apart) < len(before):
-            said.append(f"{rest} the seeds overlap and do not tell the sides apart.")
+            said.append(f"{rest} the seeds overlap and do not tell the two apart.")
         return " ".join(said)
 
     def undecided(self) -> str:
