@@ -131,7 +131,7 @@ def test_the_validation_part_chooses_the_codebooks() -> None:
     learned.codebooks.zero_()
     learned.codebooks[0, ::2, 0], learned.codebooks[0, 1::2, 0] = -3.0, 3.0
     refits = Refits(learned, labelled, rules)
-    assert refits.best(unseen=False) == "none"
+    assert refits.best(unseen=False)[0] == "none"
     assert refits.coder("none") is learned
     assert not torch.equal(refits.coder("train").codebooks, learned.codebooks)
 

@@ -172,8 +172,8 @@ class TrainingWatch:
         learner = self.learner
         if self.best.is_file():
             load_checkpoint(learner, self.config, self.best)
-        fitted_to = self._refit()
-        card = self._card(self._score()) | {"coder_fitted_to": fitted_to}
+        refitted = self._refit()
+        card = self._card(self._score()) | refitted
         data, network = self.config.data, self.config.network
         options = network.options | {"dim": learner.network.dim}
         spec = NetworkSpec(network.name, options, data.side, data.channels)
@@ -183,20 +183,18 @@ class TrainingWatch:
         learner.network.requires_grad_(False).eval()
         return model
 
-    def _refit(self) -> str:
-        """Fits the coder anew, or keeps it; says to what it is fitted now."""
+    def _refit(self) -> dict[str, Any]:
+        """Fits the coder anew, or keeps it; says to what, and how its codes rank."""
         split, learner = self.feed.split, self.learner
         embed = functools.cache(lambda part: self._labelled(getattr(split, part)))
         refits = Refits(learner.method.coder, embed, self._rules)
-        chosen = self.config.coder.refit
-        if chosen == "best":
-            chosen = (
-                refits.best(unseen=self._validates_unseen_classes())
-                if len(split.validation)
-                else "database"
-            )
+        chosen, figure = self.config.coder.refit, None
+        if chosen == "best" and not len(split.validation):
+            chosen = "database"
+        elif chosen == "best":
+            chosen, figure = refits.best(unseen=self._validates_unseen_classes())
         learner.method.coder.load_state_dict(refits.coder(chosen).state_dict())
-        return chosen
+        return {"coder_fitted_to": chosen, "validation_code_map_finished": figure}
 
     def _validates_unseen_classes(self) -> bool:
         """Whether the validation part has classes that training has not."""

@@ -1,0 +1,240 @@
+"""Settings that a search tries: the grid of them, and one run with its record."""
+
+import hashlib
+import itertools
+import json
+import math
+import random
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gradsnap.errors import InputError
+from gradsnap.files import make_folder, write_text
+from gradsnap.training.config import TrainingConfig
+from gradsnap.training.run import run_training
+from gradsnap.training.settings import make_config, to_tables
+
+KINDS = ("plain", "snapping", "codes")
+"""The layers that are tried."""
+
+LAYERS: dict[str, tuple[dict[str, float], ...]] = {
+    "plain": ({},),
+    "snapping": ({"strength": 0.3}, {"strength": 1.0}),
+    "codes": (
+        {"strength": 0.3, "mixture": 0.3},
+        {"strength": 0.1, "mixture": 0.0},
+        {"strength": 0.3, "mixture": 0.0},
+        {"strength": 0.3, "mixture": 1.0},
+        {"strength": 1.0, "mixture": 0.3},
+    ),
+}
+"""Strength λ and mixture μ of each kind, the likeliest first."""
+
+DIMS = (32, 64, 128)
+RATES = (0.003, 0.01, 0.001)
+CODEBOOK_SIZES = (4, 16, 256)
+ROWS_A_CODEWORD = 4
+"""Training rows that a codebook needs for each of its codewords, at least."""
+
+ORDER = ("plain", "codes", "snapping", "codes")
+"""Whose turn it is: of codes there is more to try."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of the grid."""
+
+    layer: str
+    rate: float
+    dim: int
+    codebook_size: int | None = None
+    """None: as the coder chooses."""
+    strength: float | None = None
+    mixture: float | None = None
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """As ``section.key=value``."""
+        values = {
+            "layer.name": self.layer,
+            "layer.options.strength": self.strength,
+            "loss.mixture": self.mixture,
+            "network.dim": self.dim,
+            "coder.codebook_size": self.codebook_size,
+            "optimizer.rate": self.rate,
+        }
+        return tuple(f"{key}={one}" for key, one in values.items() if one is not None)
+
+    def __str__(self) -> str:
+        words = [self.layer]
+        words += [] if self.strength is None else [f"λ {self.strength:g}"]
+        words += [] if self.mixture is None else [f"μ {self.mixture:g}"]
+        if self.codebook_size:
+            words.append(f"K {self.codebook_size}")
+        return ", ".join([*words, f"dim {self.dim}", f"rate {self.rate:g}"])
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of a trial gave."""
+
+    trial: Trial
+    steps: int
+    seed: int
+    code_map: float
+    """Of the finished coder on the validation part; 0 where the run failed."""
+    float_map: float
+    fitted_to: str
+    """The codebooks' source that validation chose."""
+    seconds: float
+    training_seconds: float
+    """Those of the loop alone; the others do not grow with the steps."""
+    error: str = ""
+
+    def seconds_for(self, steps: int) -> float:
+        """What the same would take with other steps."""
+        grown = self.training_seconds * (steps / self.steps - 1)
+        return self.seconds + grown
+
+
+def layouts(bits: int, training_rows: int) -> list[int | None]:
+    """Sizes of codebooks that give these bits, the likeliest first.
+
+    Several codebooks of many codewords come before those of few, and a single codebook
+    comes last.
+
+    Example:
+        >>> layouts(4, 1000), layouts(8, 5000), layouts(7, 1000)
+        ([4, 16], [16, 4, 256], [None])
+    """
+    found = [
+        size
+        for size in CODEBOOK_SIZES
+        if bits % int(math.log2(size)) == 0 and training_rows >= ROWS_A_CODEWORD * size
+    ]
+    return [*sorted(found, key=lambda size: (2**bits <= size, -size))] or [None]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What may be chosen, each list with the likeliest first."""
+
+    bits: int
+    sizes: Sequence[int | None]
+    dims: Sequence[int] = DIMS
+    rates: Sequence[float] = RATES
+
+    def trials(self, seed: int) -> list[Trial]:
+        """All points, the likeliest of each kind first, then by chance, in turns."""
+        lines = {kind: iter(self._shuffled(kind, seed)) for kind in KINDS}
+        turns: list[Trial | None] = []
+        total = sum(len(self._points(kind)) for kind in KINDS)
+        for kind in itertools.islice(itertools.cycle(ORDER), len(ORDER) * total):
+            turns.append(next(lines[kind], None))
+        return [trial for trial in turns if trial is not None]
+
+    def _shuffled(self, kind: str, seed: int) -> list[Trial]:
+        first, *others = self._points(kind)
+        random.Random(f"{seed} {kind}").shuffle(others)
+        return [first, *others]
+
+    def _points(self, kind: str) -> list[Trial]:
+        axes = itertools.product(self.sizes, self.dims, self.rates, LAYERS[kind])
+        points = [
+            Trial(kind, rate, dim, size, **options)
+            for size, dim, rate, options in axes
+            if self._fits(dim, size)
+        ]
+        if not points:
+            raise InputError(
+                f"{self.bits} bits in codebooks of {', '.join(map(str, self.sizes))} "
+                f"codewords need more dimensions than {max(self.dims)}: set network.dim"
+            )
+        return points
+
+    def _fits(self, dim: int, size: int | None) -> bool:
+        """Whether each codebook has a dimension of its own."""
+        return size is None or self.bits // int(math.log2(size)) <= dim
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Runs trials, each once: what is done is a record in the folder."""
+
+    base: Sequence[str]
+    """Settings of every trial, as ``section.key=value``."""
+    folder: Path
+    data: str
+    """Stands for the data and their split; another one makes other records."""
+    network_from: str | None = None
+
+    def config(self, trial: Trial, steps: int, seed: int) -> TrainingConfig:
+        """The whole configuration of a run; the test queries are not scored."""
+        own = (f"run.steps={steps}", f"run.seed={seed}", "run.score_queries=false")
+        return make_config({}, [*self.base, *trial.settings, *own])
+
+    def run(self, trial: Trial, steps: int, seed: int) -> Result:
+        """The result of a run: read if its record is there, else trained."""
+        config = self.config(trial, steps, seed)
+        path = self.folder / "trials" / f"{self._key(config)}.json"
+        result = read_result(path)
+        if result is None:
+            result = self._train(config, trial)
+            if not result.error:  # what failed is tried again next time
+                make_folder(path.parent)
+                write_text(path, json.dumps(asdict(result), indent=2) + "\n")
+        return result
+
+    def _key(self, config: TrainingConfig) -> str:
+        tables = to_tables(config)
+        tables["data"].pop("cache", None)  # where it lies does not matter
+        text = json.dumps([tables, self.data, self.network_from], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _train(self, config: TrainingConfig, trial: Trial) -> Result:
+        started = time.monotonic()
+        error, card = "", {}
+        log: list[dict[str, Any]] = [{}]
+        with tempfile.TemporaryDirectory(prefix="gradsnap-tune-") as name:
+            try:
+                out = Path(name) / "model"
+                model = run_training(config, out, network_from=self.network_from)
+                card = {} if model is None else model.card
+                log = _log(out / "log.jsonl")
+            except InputError as refused:  # a rate too large, say: the others go on
+                error = str(refused)
+        return Result(
+            trial=trial,
+            steps=config.run.steps,
+            seed=config.run.seed,
+            code_map=_finished_map(card),
+            float_map=max(line.get("float_map", 0.0) for line in log),
+            fitted_to=card.get("coder_fitted_to", ""),
+            seconds=round(time.monotonic() - started, 3),
+            training_seconds=log[-1].get("seconds", 0.0),
+            error=error,
+        )
+
+
+def read_result(path: Path) -> Result | None:
+    """The result of a record; None where there is none that can be read."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Result(**values | {"trial": Trial(**values["trial"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _finished_map(card: Mapping[str, Any]) -> float:
+    """MAP of the coder as it is in the model, else as it was while training."""
+    names = ("validation_code_map_finished", "validation_code_map")
+    return next((float(card[name]) for name in names if card.get(name)), 0.0)
+
+
+def _log(path: Path) -> list[dict[str, Any]]:
+    lines: Iterable[str] = path.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines] or [{}]
