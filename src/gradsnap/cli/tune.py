@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -105,15 +105,12 @@ def _watched(tuner: "Tuner", quiet: bool) -> Iterator[None]:
 
     from gradsnap.progress import silenced
 
-    def log(tuner: "Tuner") -> None:
-        logger.info("%s of %s: %s", _clock(tuner.used), _clock(tuner.budget), tuner.now)
-
     if quiet or not sys.stderr.isatty():
-        tuner.tell = log
+        tuner.tell = lambda tuner: logger.info(_now(tuner))
         yield
         return
     with silenced(True), Live(console=Console(stderr=True), transient=True) as live:
-        tuner.tell = lambda tuner: live.update(_table(tuner, SHOWN), refresh=True)
+        tuner.tell = lambda tuner: live.update(_table(tuner, _now(tuner)), refresh=True)
         yield
 
 
@@ -129,6 +126,7 @@ def _findings(tuner: "Tuner", command: list[str]) -> dict[str, Any]:
         return shlex.join([*command, *(last[key] for key in last if key not in FLAGS)])
 
     return {
+        "data": command[2],
         "choice": list(best.trial.settings),
         "validation_code_map": best.mean,
         "validation_float_map": best.results[0].float_map,
@@ -156,36 +154,44 @@ def _write_page(tuner: "Tuner", found: dict[str, Any], path: Path) -> None:
         kind: [(end, one.code_map) for end, one in timed if one.trial.layer == kind]
         for kind in KINDS
     }
-    config = tuner.trials.base
-    source = next(one for one in config if one.startswith("data.source="))
-    title = f"Settings for {tuner.grid.bits}-bit codes, {source.partition('=')[2]}"
+    title = f"Settings for {tuner.grid.bits}-bit codes of {found['data']}"
     rows = [_cells(one) for one in tuner.summaries()]
     told = found["verdict"], found["command"], found["untried"]
-    write_text(path, tuned_page(Search(title, maps, COLUMNS, rows, *told)))
+    write_text(path, tuned_page(Search(title, maps, COLUMNS + MORE, rows, *told)))
 
 
-COLUMNS = ("setting", "steps", "MAP of codes", "MAP of floats", "codebooks", "seconds")
+COLUMNS = ("layer", "λ", "μ", "K", "dim", "rate", "steps", "codes", "floats")
+"""Of both tables; the last two are MAP on the validation part."""
+MORE = ("codebooks", "seconds")
+"""Of the page's table."""
 
 
 def _cells(one: "Summary") -> list[str]:
-    first = one.results[0]
+    trial, first = one.trial, one.results[0]
+    numbers = trial.strength, trial.mixture, trial.codebook_size, trial.dim, trial.rate
     seconds = sum(result.seconds for result in one.results)
-    shown = first.error or str(one)
-    source = {"none": "kept"}.get(first.fitted_to, first.fitted_to)
-    floats = f"{first.float_map:.4f}"
-    return [str(one.trial), f"{one.steps}", shown, floats, source, f"{seconds:.1f}"]
+    return [
+        trial.layer,
+        *("–" if number is None else f"{number:g}" for number in numbers),
+        f"{one.steps}",
+        "failed" if first.error else str(one),
+        f"{first.float_map:.3f}",
+        "kept" if first.fitted_to == "none" else first.fitted_to,
+        f"{seconds:.1f}",
+    ]
 
 
-def _table(tuner: "Tuner", most: int) -> "Table":
+def _table(tuner: "Tuner", title: str) -> "Table":
     """The best trials so far."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    title = f"{_clock(tuner.used)} of {_clock(tuner.budget)}: {tuner.now}"
-    table = Table(title=title, title_justify="left")
-    for number, column in enumerate(COLUMNS):
-        table.add_column(column, justify="left" if number in (0, 4) else "right")
-    for one in tuner.summaries()[:most]:
-        table.add_row(*_cells(one))
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for column in COLUMNS:
+        side: Literal["left", "right"] = "left" if column == "layer" else "right"
+        table.add_column(column, justify=side, no_wrap=True)
+    for one in tuner.summaries()[:SHOWN]:
+        table.add_row(*_cells(one)[: len(COLUMNS)])
     return table
 
 
@@ -198,12 +204,17 @@ def _report(tuner: "Tuner", found: dict[str, Any], as_json: bool, quiet: bool) -
     from rich.console import Console
 
     console = Console()
-    console.print(_table(tuner, SHOWN))
+    title = "The best settings: MAP of codes and floats on the validation part"
+    console.print(_table(tuner, title))
     left = f"Not tried: {', '.join(found['untried'])}." if found["untried"] else ""
     for line in (found["verdict"], left, f"Report: {found['report']}"):
         console.print(line, highlight=False)
     console.print("To train the choice:")
     sys.stdout.write(found["command"] + "\n")  # in one line, to be copied
+
+
+def _now(tuner: "Tuner") -> str:
+    return f"{_clock(tuner.used)} of {_clock(tuner.budget)}: {tuner.now}"
 
 
 def _clock(seconds: float) -> str:

@@ -79,8 +79,9 @@ def _chart(search: Search) -> Markup:
 
 def _trials(search: Search) -> Markup:
     about = note(
-        "Each setting at its longest run; those of most steps come first. λ is the "
-        "strength of snapping, μ the weight of the floats' own loss, K the codewords "
-        "of a codebook. Figures of different steps cannot be compared."
+        "MAP of codes and of floats on the validation part, each setting at its "
+        "longest run; those of most steps come first, and figures of different steps "
+        "cannot be compared. λ is the strength of snapping, μ the weight of the "
+        "floats' own loss, K the codewords of a codebook."
     )
     return markup(about, page.table(search.columns, search.rows))

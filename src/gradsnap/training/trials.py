@@ -7,6 +7,7 @@ import math
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,12 +71,15 @@ class Trial:
         return tuple(f"{key}={one}" for key, one in values.items() if one is not None)
 
     def __str__(self) -> str:
-        words = [self.layer]
-        words += [] if self.strength is None else [f"λ {self.strength:g}"]
-        words += [] if self.mixture is None else [f"μ {self.mixture:g}"]
-        if self.codebook_size:
-            words.append(f"K {self.codebook_size}")
-        return ", ".join([*words, f"dim {self.dim}", f"rate {self.rate:g}"])
+        values = {
+            "λ": self.strength,
+            "μ": self.mixture,
+            "K": self.codebook_size,
+            "dim": self.dim,
+            "rate": self.rate,
+        }
+        words = [f"{name} {one:g}" for name, one in values.items() if one is not None]
+        return ", ".join([self.layer, *words])
 
 
 @dataclass(frozen=True)
@@ -129,18 +133,25 @@ class Grid:
     rates: Sequence[float] = RATES
 
     def trials(self, seed: int) -> list[Trial]:
-        """All points, the likeliest of each kind first, then by chance, in turns."""
-        lines = {kind: iter(self._shuffled(kind, seed)) for kind in KINDS}
+        """All points, the likeliest of each kind first, in turns."""
+        lines = {kind: iter(self._line(kind, seed)) for kind in KINDS}
         turns: list[Trial | None] = []
         total = sum(len(self._points(kind)) for kind in KINDS)
         for kind in itertools.islice(itertools.cycle(ORDER), len(ORDER) * total):
             turns.append(next(lines[kind], None))
         return [trial for trial in turns if trial is not None]
 
-    def _shuffled(self, kind: str, seed: int) -> list[Trial]:
-        first, *others = self._points(kind)
-        random.Random(f"{seed} {kind}").shuffle(others)
-        return [first, *others]
+    def _line(self, kind: str, seed: int) -> list[Trial]:
+        """Of one kind: each next one has the values that were drawn least so far."""
+        first, *rest = self._points(kind)
+        random.Random(f"{seed} {kind}").shuffle(rest)
+        drawn, counts = [first], Counter(first.settings)
+        while rest:
+            following = min(rest, key=lambda one: sum(counts[x] for x in one.settings))
+            rest.remove(following)
+            counts.update(following.settings)
+            drawn.append(following)
+        return drawn
 
     def _points(self, kind: str) -> list[Trial]:
         axes = itertools.product(self.sizes, self.dims, self.rates, LAYERS[kind])

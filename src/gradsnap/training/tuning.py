@@ -60,8 +60,8 @@ class Summary:
         return stdev(maps) / math.sqrt(len(maps)) if len(maps) > 1 else 0.0
 
     def __str__(self) -> str:
-        spread = f" ± {self.error:.4f}" if len(self.results) > 1 else ""
-        return f"{self.mean:.4f}{spread}"
+        spread = f" ± {self.error:.3f}" if len(self.results) > 1 else ""
+        return f"{self.mean:.3f}{spread}"
 
 
 @dataclass(eq=False)
@@ -143,9 +143,12 @@ class Tuner:
         if best.trial.layer == "plain":
             return f"Snapping does not pay here: plain codes rank best, {plain}."
         if best.mean - plain.mean <= room:
-            return f"Snapping does not pay here: {figures}, no more than {room:.4f}."
+            return (
+                f"Snapping does not pay here: {figures} on the validation part, a "
+                f"difference of less than {room:.4f}; layer.name=plain will do."
+            )
         gain = best.mean - plain.mean
-        return f"Snapping pays: {figures}, a gain of {gain:.4f} on the validation part."
+        return f"Snapping pays: {figures}, a gain of {gain:.3f} on the validation part."
 
     def untried(self) -> list[str]:
         """What there was no time for."""
@@ -200,7 +203,8 @@ class Tuner:
     def _finals(self, points: Sequence[Trial], steps: int) -> None:
         """Full runs: of each kind, then second seeds, then of others."""
         ranked = [one.trial for one in self.summaries()] + list(points)
-        firsts = [next(t for t in ranked if t.layer == kind) for kind in KINDS]
+        of_kinds = {trial.layer: trial for trial in reversed(ranked)}  # their best
+        firsts = [of_kinds.pop("plain"), *sorted(of_kinds.values(), key=ranked.index)]
         others = [t for t in dict.fromkeys(ranked) if t not in firsts]
         for trial in firsts:
             self._try(trial, steps, self.seed)
