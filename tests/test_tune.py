@@ -99,6 +99,10 @@ def test_halving_keeps_to_the_budget_and_finds_the_best(scripted: Tuner) -> None
     full = [(one.layer, seed) for one, steps, seed in ran if steps == scripted.steps]
     assert {layer for layer, _ in full} == {*KINDS}
     assert {seed for layer, seed in full if layer == "plain"} == {0, 1}
+    second = [one for one, steps, _ in ran if steps == lengths[0] * 8 // 3]
+    first = second[0]
+    moved = [one.on_the_ground_of(first) for one in second[:3]]
+    assert moved == second[:3], "each layer with the best one's codebooks and rate"
     assert scripted.verdict().startswith("Snapping pays: plain 0.810")
 
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,11 @@ class Trial:
             "optimizer.rate": self.rate,
         }
         return tuple(f"{key}={one}" for key, one in values.items() if one is not None)
+
+    def on_the_ground_of(self, other: "Trial") -> "Trial":
+        """This layer with the other's codebooks, dimension and rate."""
+        size, dim, rate = other.codebook_size, other.dim, other.rate
+        return replace(self, codebook_size=size, dim=dim, rate=rate)
 
     def __str__(self) -> str:
         values = {
@@ -142,8 +147,14 @@ class Grid:
         return [trial for trial in turns if trial is not None]
 
     def _line(self, kind: str, seed: int) -> list[Trial]:
-        """Of one kind: each next one has the values that were drawn least so far."""
-        first, *rest = self._points(kind)
+        """Of one kind: each next one has the values that were drawn least so far.
+
+        The kinds begin with different codebooks, so that few trials see them all.
+        """
+        rest = self._points(kind)
+        size = self.sizes[KINDS.index(kind) % len(self.sizes)]
+        first = next((one for one in rest if one.codebook_size == size), rest[0])
+        rest.remove(first)
         random.Random(f"{seed} {kind}").shuffle(rest)
         drawn, counts = [first], Counter(first.settings)
         while rest:

@@ -141,7 +141,7 @@ class Tuner:
         room = max(WORTH, math.hypot(best.error, plain.error))
         figures = f"plain {plain}, {best.trial.layer} {best}"
         if best.trial.layer == "plain":
-            return f"Snapping does not pay here: plain codes rank best, {plain}."
+            return f"Snapping does not pay here: none ranks above plain, {plain}."
         if best.mean - plain.mean <= room:
             return (
                 f"Snapping does not pay here: {figures} on the validation part, a "
@@ -193,12 +193,17 @@ class Tuner:
         return tried
 
     def _promoted(self, tried: Sequence[Trial]) -> list[Trial]:
-        """The best third, and the best of each kind."""
+        """The best third, the best of each kind, and each kind where the best stands.
+
+        Codebooks, dimension and rate are moved from the best to the others, so that
+        layers are compared on the same ground.
+        """
         order = [one.trial for one in self.summaries() if one.trial in tried]
         third = order[: math.ceil(len(order) / 3)]
-        firsts = [next((t for t in order if t.layer == kind), None) for kind in KINDS]
-        kept = {*third, *firsts}
-        return [trial for trial in order if trial in kept]
+        of_kinds = {trial.layer: trial for trial in reversed(order)}  # their best
+        firsts = sorted(of_kinds.values(), key=order.index)
+        moved = [trial.on_the_ground_of(order[0]) for trial in firsts]
+        return list(dict.fromkeys([*moved, *third, *firsts]))
 
     def _finals(self, points: Sequence[Trial], steps: int) -> None:
         """Full runs: of each kind, then second seeds, then of others."""
