@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from gradsnap.cli.app import app
 from gradsnap.errors import GradsnapError, InputError
 from gradsnap.training import tuning
+from gradsnap.training.grid import KINDS, Grid, Trial, layouts
 from gradsnap.training.run import TrainingWatch, run_training
-from gradsnap.training.trials import KINDS, Grid, Result, Trial, Trials, layouts
+from gradsnap.training.trials import Result, Trials
 from gradsnap.training.tuning import Tuner, new_tuner
 from tests.parsed_html import Parsed
 from tests.training_runs import clusters, config_for
@@ -45,7 +46,7 @@ class Scripted(Trials):
 
     def run(self, trial: Trial, steps: int, seed: int) -> Result:
         ran.append((trial, steps, seed))
-        figure = ranks(trial) + 0.001 * seed
+        figure = ranks(trial) * (1 + 0.001 * seed)
         return Result(trial, steps, seed, figure, 0.9, "train", steps / 10, steps / 10)
 
 
@@ -120,6 +121,21 @@ def test_a_budget_too_short_for_one_run(scripted: Tuner) -> None:
         scripted.run()
 
 
+def test_a_full_run_always_has_its_time(scripted: Tuner) -> None:
+    for seconds in range(26, 60):
+        scripted.budget, scripted.steps = seconds, 200
+        scripted.results.clear()
+        scripted.probes.clear()
+        assert scripted.run().choice().steps == 200
+        assert scripted.used <= seconds
+
+
+def test_when_all_fail_that_is_said(scripted: Tuner, monkeypatch) -> None:
+    monkeypatch.setitem(globals(), "ranks", lambda _: 0.0)
+    with pytest.raises(InputError, match="no full run came to its end"):
+        scripted.run().choice()
+
+
 @pytest.mark.parametrize("gain", [0.0, 0.001, -0.1])
 def test_says_when_snapping_does_not_pay(
     scripted: Tuner, monkeypatch: pytest.MonkeyPatch, gain: float
@@ -128,7 +144,7 @@ def test_says_when_snapping_does_not_pay(
         return 0.8 + gain * (trial.layer != "plain")
 
     monkeypatch.setitem(globals(), "ranks", flat)
-    assert scripted.run().verdict().startswith("Snapping does not pay here: plain")
+    assert scripted.run().verdict().startswith("Snapping does not pay here")
 
 
 @pytest.mark.usefixtures("_few")
@@ -212,6 +228,17 @@ def test_refusals(tmp_path: Path, words: list[str], sentence: str) -> None:
     out = tmp_path / "t"
     assert sentence in tune(source, "--bits", 8, "--out", out, *words)
     assert not out.exists()
+
+
+def test_other_data_under_the_same_name_make_other_records(tmp_path: Path) -> None:
+    words = [f"data.source={tmp_path / 'v.npz'}", "coder.bits=4", *SHORT]
+    labels = np.arange(80) % 4
+    found = set()
+    for scale in (1, 1, 2):
+        rows = np.arange(320, dtype=np.float32).reshape(80, 4) * scale
+        np.savez(tmp_path / "v.npz", vectors=rows, labels=labels)
+        found.add(new_tuner(words, 1, tmp_path).trials.data)
+    assert len(found) == 2
 
 
 def test_data_that_cannot_be_tuned_on(tmp_path: Path) -> None:

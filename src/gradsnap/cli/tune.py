@@ -16,7 +16,8 @@ from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gradsnap.training.tuning import Summary, Tuner
+    from gradsnap.training.trials import Summary
+    from gradsnap.training.tuning import Tuner
 
 EXAMPLES = """
 Examples:
@@ -116,9 +117,7 @@ def _watched(tuner: "Tuner", quiet: bool) -> Iterator[None]:
 
 def _findings(tuner: "Tuner", command: list[str]) -> dict[str, Any]:
     """What was found, as plain values."""
-    best, plain = tuner.best(), tuner.best("plain")
-    if best is None:  # one fits, or the search had not begun
-        raise RuntimeError("a search ended without a full run")
+    best, plain = tuner.choice(), tuner.best("plain")
 
     def full(one: "Summary") -> str:
         every = [*tuner.trials.base, *tuner.settings(one)]
@@ -144,7 +143,7 @@ def _findings(tuner: "Tuner", command: list[str]) -> dict[str, Any]:
 def _write_page(tuner: "Tuner", found: dict[str, Any], path: Path) -> None:
     from gradsnap.files import write_text
     from gradsnap.reports.tuned import Search, tuned_page
-    from gradsnap.training.trials import KINDS
+    from gradsnap.training.grid import KINDS
 
     start = sum(one.seconds for one in tuner.probes)
     results = list(tuner.results.values())

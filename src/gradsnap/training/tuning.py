@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
 
 from gradsnap.coders import CODERS, Quantizer
 from gradsnap.errors import InputError
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import settled
+from gradsnap.training.grid import KINDS, Grid, Trial, layouts
 from gradsnap.training.learner import trunk_is_kept
 from gradsnap.training.settings import literal, make_config
-from gradsnap.training.trials import KINDS, Grid, Result, Trial, Trials, layouts
+from gradsnap.training.trials import Result, Summary, Trials, data_fingerprint
 
 DEFAULTS = ("loss.name=supcon", "coder.refit=best")
 """What every trial has, unless the settings say otherwise."""
@@ -38,30 +38,6 @@ MOST_TRIALS = 48
 OTHER_FINALISTS = 2
 WORTH = 0.002
 """MAP that a layer must gain over plain, at least, to be worth its while."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A trial over its seeds, at its greatest number of steps."""
-
-    trial: Trial
-    steps: int
-    results: Sequence[Result]
-
-    @property
-    def mean(self) -> float:
-        """Validation MAP of codes, mean over seeds."""
-        return fmean(result.code_map for result in self.results)
-
-    @property
-    def error(self) -> float:
-        """Its standard error; 0 where there is one seed only."""
-        maps = [result.code_map for result in self.results]
-        return stdev(maps) / math.sqrt(len(maps)) if len(maps) > 1 else 0.0
-
-    def __str__(self) -> str:
-        spread = f" ± {self.error:.3f}" if len(self.results) > 1 else ""
-        return f"{self.mean:.3f}{spread}"
 
 
 @dataclass(eq=False)
@@ -124,6 +100,18 @@ class Tuner:
         )
         return next(fitting, None)
 
+    def choice(self) -> Summary:
+        """The best full run of all.
+
+        Raises:
+            InputError: all of them failed.
+        """
+        best = self.best()
+        if best is None or not best.mean:
+            errors = {one.error for one in self.results.values() if one.error}
+            raise InputError(f"no full run came to its end: {'; '.join(errors)}")
+        return best
+
     def settings(self, chosen: Summary) -> list[str]:
         """What ``gradsnap train`` needs, beside the base, to train it again."""
         first = min(result.seed for result in chosen.results)
@@ -164,7 +152,7 @@ class Tuner:
     def _probe(self) -> int:
         """Measures a short run, and says how many steps a full one has."""
         trial = next(one for one in self.grid.trials(self.seed) if one.layer == "codes")
-        self._say("measuring how long a step takes")
+        self._say("first short runs, to measure a step")
         for seed in (self.seed, self.seed + 1):  # the first one also compiles
             probed = self.trials.run(trial, PROBE_STEPS, seed)
             if probed.error:
@@ -185,7 +173,9 @@ class Tuner:
 
     def _rung(self, points: Sequence[Trial], steps: int, share: float) -> list[Trial]:
         """Those that were tried before their share of the budget was used."""
-        tried = []
+        full = self.steps or steps  # for one full run there must be time, too
+        room = max((self._expected(one, full) for one in points), default=0.0)
+        share, tried = min(share, 1 - room / self.budget), []
         for trial in points:
             if not self._try(trial, max(steps, 1), self.seed, share):
                 break
@@ -212,7 +202,8 @@ class Tuner:
         firsts = [of_kinds.pop("plain"), *sorted(of_kinds.values(), key=ranked.index)]
         others = [t for t in dict.fromkeys(ranked) if t not in firsts]
         for trial in firsts:
-            self._try(trial, steps, self.seed)
+            must = trial is firsts[0]  # room was left for one
+            self._try(trial, steps, self.seed, share=math.inf if must else 1)
         leading = [self.best(), self.best("plain")]
         for one in dict.fromkeys(lead.trial for lead in leading if lead):
             self._try(one, steps, self.seed + 1)
@@ -262,7 +253,7 @@ def new_tuner(
     base = [one for one in DEFAULTS if one.partition("=")[0] not in given] + [*words]
     config = make_config({}, base)
     _check(config, given)
-    full, _, split = settled(config, network_from)
+    full, dataset, split = settled(config, network_from)
     if not len(split.validation):
         raise InputError(
             "tune needs a validation part: set data.validation above 0, such as 0.1"
@@ -270,7 +261,8 @@ def new_tuner(
     if trunk_is_kept(full) and config.data.cache is None:
         base.append(f"data.cache={literal(str(folder / 'cache'))}")
     grid = _grid(config, given, len(split.train))
-    trials = Trials(base, folder, split.hash, network_from)
+    data = data_fingerprint(dataset, split)
+    trials = Trials(base, folder, data, network_from)
     steps = config.run.steps if "run.steps" in given else None
     return Tuner(trials, grid, 60 * minutes, config.run.seed, steps)
 
