@@ -15,7 +15,7 @@ from gradsnap.coders.coder import Coder
 from gradsnap.methods import METHODS, Recipe, every_loss, every_regularizer
 from gradsnap.methods.dhn import BimodalPenalty
 from gradsnap.training import make_config, run_training
-from gradsnap.training.run import TrainingWatch
+from gradsnap.training.watch import TrainingWatch
 from tests.training_runs import checkpoint, clusters, config_for
 
 RUNNER = CliRunner()

@@ -67,7 +67,7 @@ RANKS_EQUAL = """
 import sys, torch
 import torch.distributed as dist
 from pathlib import Path
-from gradsnap.training.run import TrainingWatch
+from gradsnap.training.watch import TrainingWatch
 from gradsnap.training import make_config, read_toml, run_training
 
 def compared(self, learner, embeddings, loss, after=TrainingWatch.after_step):

@@ -24,7 +24,7 @@ from gradsnap.networks import Network
 from gradsnap.training import TrainingConfig, run_training, to_toml
 from gradsnap.training.former import read_config
 from gradsnap.training.learner import new_network
-from gradsnap.training.run import TrainingWatch
+from gradsnap.training.watch import TrainingWatch
 from gradsnap.triplets import TRIPLETS
 from tests.training_runs import checkpoint, clusters, config_for
 

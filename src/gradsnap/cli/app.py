@@ -18,6 +18,7 @@ from gradsnap.cli import (
     info,
     search,
     train,
+    tune,
 )
 
 Verb = Callable[..., None]
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.command("demo", epilog=demo.EXAMPLES)(_quietly(demo.demo))
 app.command("train", epilog=train.EXAMPLES)(_quietly(train.train))
+app.command("tune", epilog=tune.EXAMPLES)(_quietly(tune.tune))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(_quietly(evaluate.evaluate))
 app.command("compare", epilog=compare.EXAMPLES)(_quietly(compare.compare))
 app.command("encode", epilog=encode.EXAMPLES)(_quietly(encode.encode))

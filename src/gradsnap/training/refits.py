@@ -36,8 +36,8 @@ class Refits:
             return self.kept
         return self._fit(SOURCES[source] or "train")
 
-    def best(self, *, unseen: bool) -> str:
-        """The source whose codes rank best on the validation part.
+    def best(self, *, unseen: bool) -> tuple[str, float]:
+        """The source whose codes rank best on the validation part, and their MAP there.
 
         Args:
             unseen: the validation part has classes of its own. What is searched then
@@ -53,7 +53,7 @@ class Refits:
         for source, figure in figures.items():
             if figure > figures[chosen] + WORTH:
                 chosen = source
-        return chosen
+        return chosen, figures[chosen]
 
     def _fit(self, part: str) -> Coder:
         return copy.deepcopy(self.kept).fit(*self.embed(part))

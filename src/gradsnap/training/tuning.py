@@ -1,0 +1,290 @@
+"""Chooses the settings of a run on a validation part, within a time budget.
+
+Successive halving: many trials of few steps, the best third of them longer, the best
+few at full length with two seeds. All that is decided depends on the records of trials
+alone, seconds included, so that a search that was interrupted goes on as if it had not
+been.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradsnap.coders import CODERS, Quantizer
+from gradsnap.errors import InputError
+from gradsnap.training.config import TrainingConfig
+from gradsnap.training.defaults import settled
+from gradsnap.training.grid import KINDS, Grid, Trial, layouts
+from gradsnap.training.learner import trunk_is_kept
+from gradsnap.training.settings import literal, make_config
+from gradsnap.training.trials import Result, Summary, Trials, data_fingerprint
+
+DEFAULTS = ("loss.name=supcon", "coder.refit=best")
+"""What every trial has, unless the settings say otherwise."""
+
+CHOSEN = ("layer.name", "layer.options", "layer.options.strength", "loss.mixture")
+"""What is chosen here and nowhere else."""
+
+PROBE_STEPS = 24
+STEPS = (200, 2000)
+"""The least and the most steps of a full run."""
+FULL_RUNS = 6
+"""So many fit into half of the budget; the other half is for the shorter ones."""
+FIRST, SECOND = (8, 0.3), (3, 0.5)
+"""What the steps are divided by, and the share of the budget that may be used then."""
+MOST_TRIALS = 48
+OTHER_FINALISTS = 2
+WORTH = 0.002
+"""MAP that a layer must gain over plain, at least, to be worth its while."""
+
+
+@dataclass(eq=False)
+class Tuner:
+    """One search."""
+
+    trials: Trials
+    grid: Grid
+    budget: float
+    """Seconds, all in all."""
+    seed: int
+    steps: int | None = None
+    """Of a full run; None: as many as the budget allows."""
+    tell: Callable[["Tuner"], None] = lambda _: None
+    """Is called before each trial and at the end."""
+    now: str = ""
+    """What is being done, in a few words."""
+    probes: list[Result] = field(default_factory=list)
+    """Short runs that say how long a step takes, and nothing else."""
+    results: dict[tuple[Trial, int, int], Result] = field(default_factory=dict)
+    """By trial, steps and seed, in the order they were asked for."""
+
+    def run(self) -> "Tuner":
+        """Goes through all rungs.
+
+        Raises:
+            InputError: the budget is too short for a single run.
+        """
+        steps = self._probe()
+        points = self.grid.trials(self.seed)[:MOST_TRIALS]
+        divisor, share = FIRST
+        tried = self._rung(points, steps // divisor, share)
+        divisor, share = SECOND
+        self._rung(self._promoted(tried), steps // divisor, share)
+        self._finals(points, steps)
+        self.now = "done"
+        self.tell(self)
+        return self
+
+    @property
+    def used(self) -> float:
+        """Seconds used so far, those of earlier commands included."""
+        return sum(one.seconds for one in (*self.probes, *self.results.values()))
+
+    def summaries(self) -> list[Summary]:
+        """Every trial by its longest runs, the best of the longest first."""
+        runs: dict[Trial, dict[int, list[Result]]] = {}
+        for (trial, steps, _), result in self.results.items():
+            runs.setdefault(trial, {}).setdefault(steps, []).append(result)
+        longest = [(trial, max(lengths)) for trial, lengths in runs.items()]
+        found = [Summary(one, steps, runs[one][steps]) for one, steps in longest]
+        return sorted(found, key=lambda one: (-one.steps, -one.mean))
+
+    def best(self, kind: str | None = None) -> Summary | None:
+        """The best full run, of one layer or of all."""
+        fitting = (
+            one
+            for one in self.summaries()
+            if one.steps == self.steps and kind in (None, one.trial.layer)
+        )
+        return next(fitting, None)
+
+    def choice(self) -> Summary:
+        """The best full run of all.
+
+        Raises:
+            InputError: all of them failed.
+        """
+        best = self.best()
+        if best is None or not best.mean:
+            errors = {one.error for one in self.results.values() if one.error}
+            raise InputError(f"no full run came to its end: {'; '.join(errors)}")
+        return best
+
+    def settings(self, chosen: Summary) -> list[str]:
+        """What ``gradsnap train`` needs, beside the base, to train it again."""
+        first = min(result.seed for result in chosen.results)
+        own = [f"run.steps={chosen.steps}", f"run.seed={first}"]
+        return [*chosen.trial.settings, *own]
+
+    def verdict(self) -> str:
+        """Whether snapping pays."""
+        best, plain = self.best(), self.best("plain")
+        if best is None or plain is None or len({*self._full_kinds()}) == 1:
+            return (
+                "There was no time for a full run both of plain and of another layer: "
+                "whether snapping pays is not known."
+            )
+        room = max(WORTH, math.hypot(best.error, plain.error))
+        figures = f"plain {plain}, {best.trial.layer} {best}"
+        if best.trial.layer == "plain":
+            return f"Snapping does not pay here: none ranks above plain, {plain}."
+        if best.mean - plain.mean <= room:
+            return (
+                f"Snapping does not pay here: {figures} on the validation part, a "
+                f"difference of less than {room:.4f}; layer.name=plain will do."
+            )
+        gain = best.mean - plain.mean
+        return f"Snapping pays: {figures}, a gain of {gain:.3f} on the validation part."
+
+    def untried(self) -> list[str]:
+        """What there was no time for."""
+        every, tried = self.grid.trials(self.seed), self.summaries()
+        left = len(every) - len(tried)
+        missing = [kind for kind in KINDS if kind not in self._full_kinds()]
+        said = [f"{left} of {len(every)} settings of the grid"] if left else []
+        return said + [f"a full run of {kind}" for kind in missing]
+
+    def _full_kinds(self) -> list[str]:
+        return [one.trial.layer for one in self.summaries() if one.steps == self.steps]
+
+    def _probe(self) -> int:
+        """Measures a short run, and says how many steps a full one has."""
+        trial = next(one for one in self.grid.trials(self.seed) if one.layer == "codes")
+        self._say("first short runs, to measure a step")
+        for seed in (self.seed, self.seed + 1):  # the first one also compiles
+            probed = self.trials.run(trial, PROBE_STEPS, seed)
+            if probed.error:
+                raise InputError(probed.error)
+            self.probes.append(probed)
+        left, each = self.budget - self.used, probed.training_seconds / PROBE_STEPS
+        least, most = STEPS
+        possible = int(left / 2 / FULL_RUNS / max(each, 1e-6))
+        self.steps = self.steps or max(least, min(most, possible))
+        expected = probed.seconds_for(self.steps)
+        if expected > left:
+            raise InputError(
+                f"--minutes {self.budget / 60:g} is too short: one run of {self.steps} "
+                f"steps takes about {expected:.0f} seconds here, and {self.used:.0f} "
+                f"are used; give {(self.used + 8 * expected) / 60:.1f} or more"
+            )
+        return self.steps
+
+    def _rung(self, points: Sequence[Trial], steps: int, share: float) -> list[Trial]:
+        """Those that were tried before their share of the budget was used."""
+        full = self.steps or steps  # for one full run there must be time, too
+        room = max((self._expected(one, full) for one in points), default=0.0)
+        share, tried = min(share, 1 - room / self.budget), []
+        for trial in points:
+            if not self._try(trial, max(steps, 1), self.seed, share):
+                break
+            tried.append(trial)
+        return tried
+
+    def _promoted(self, tried: Sequence[Trial]) -> list[Trial]:
+        """The best third, the best of each kind, and each kind where the best stands.
+
+        Codebooks, dimension and rate are moved from the best to the others, so that
+        layers are compared on the same ground.
+        """
+        order = [one.trial for one in self.summaries() if one.trial in tried]
+        third = order[: math.ceil(len(order) / 3)]
+        of_kinds = {trial.layer: trial for trial in reversed(order)}  # their best
+        firsts = sorted(of_kinds.values(), key=order.index)
+        moved = [trial.on_the_ground_of(order[0]) for trial in firsts]
+        return list(dict.fromkeys([*moved, *third, *firsts]))
+
+    def _finals(self, points: Sequence[Trial], steps: int) -> None:
+        """Full runs: of each kind, then second seeds, then of others."""
+        ranked = [one.trial for one in self.summaries()] + list(points)
+        of_kinds = {trial.layer: trial for trial in reversed(ranked)}  # their best
+        firsts = [of_kinds.pop("plain"), *sorted(of_kinds.values(), key=ranked.index)]
+        others = [t for t in dict.fromkeys(ranked) if t not in firsts]
+        for trial in firsts:
+            must = trial is firsts[0]  # room was left for one
+            self._try(trial, steps, self.seed, share=math.inf if must else 1)
+        leading = [self.best(), self.best("plain")]
+        for one in dict.fromkeys(lead.trial for lead in leading if lead):
+            self._try(one, steps, self.seed + 1)
+        for trial in others[:OTHER_FINALISTS]:
+            for seed in (self.seed, self.seed + 1):
+                self._try(trial, steps, seed)
+
+    def _try(self, trial: Trial, steps: int, seed: int, share: float = 1.0) -> bool:
+        """Runs a trial if there is time for it; says whether there was."""
+        expected = self._expected(trial, steps)
+        if self.used + expected > share * self.budget:
+            return False
+        self._say(f"{steps} steps of {trial}")
+        result = self.trials.run(trial, steps, seed)
+        self.results[trial, steps, seed] = result
+        return True
+
+    def _expected(self, trial: Trial, steps: int) -> float:
+        """Seconds, by the longest run of the same kind so far."""
+        every = self.results.values()
+        same = [one for one in every if one.trial.layer == trial.layer]
+        known = max(same, key=lambda one: one.steps, default=self.probes[-1])
+        return known.seconds_for(steps)
+
+    def _say(self, words: str) -> None:
+        self.now = words
+        self.tell(self)
+
+
+def new_tuner(
+    words: Sequence[str], minutes: float, folder: Path, network_from: str | None = None
+) -> Tuner:
+    """A search over one data set.
+
+    Args:
+        words: settings of all trials as ``section.key=value``, the data's source and
+            the bits among them; one that would be chosen is not chosen then.
+        minutes: the budget.
+        folder: for records, and for the outputs of a frozen trunk.
+        network_from: ``package.module:function`` of what builds the network.
+
+    Raises:
+        InputError: there are no labels or no validation part, or what is asked for is
+            chosen here.
+    """
+    given = {word.partition("=")[0].strip() for word in words}
+    base = [one for one in DEFAULTS if one.partition("=")[0] not in given] + [*words]
+    config = make_config({}, base)
+    _check(config, given)
+    full, dataset, split = settled(config, network_from)
+    if not len(split.validation):
+        raise InputError(
+            "tune needs a validation part: set data.validation above 0, such as 0.1"
+        )
+    if trunk_is_kept(full) and config.data.cache is None:
+        base.append(f"data.cache={literal(str(folder / 'cache'))}")
+    grid = _grid(config, given, len(split.train))
+    data = data_fingerprint(dataset, split)
+    trials = Trials(base, folder, data, network_from)
+    steps = config.run.steps if "run.steps" in given else None
+    return Tuner(trials, grid, 60 * minutes, config.run.seed, steps)
+
+
+def _check(config: TrainingConfig, given: set[str]) -> None:
+    if not issubclass(CODERS[config.coder.kind], Quantizer):
+        raise InputError(
+            f"tune chooses layers for quantizers, and coder.kind is "
+            f"{config.coder.kind!r}: choose pq, opq, rvq, …"
+        )
+    refused = sorted(given.intersection(CHOSEN))
+    if refused:
+        raise InputError(f"tune chooses {', '.join(refused)} by itself: leave it out")
+
+
+def _grid(config: TrainingConfig, given: set[str], rows: int) -> Grid:
+    """What is left to choose."""
+    grid = Grid(config.coder.bits, layouts(config.coder.bits, rows))
+    if config.coder.codebook_size is not None:
+        grid = dataclasses.replace(grid, sizes=[config.coder.codebook_size])
+    if config.network.dim is not None:
+        grid = dataclasses.replace(grid, dims=[config.network.dim])
+    if "optimizer.rate" in given:
+        grid = dataclasses.replace(grid, rates=[config.optimizer.rate])
+    return grid
