@@ -13,9 +13,10 @@ from gradsnap.cli.app import app
 from gradsnap.errors import GradsnapError, InputError
 from gradsnap.training import tuning
 from gradsnap.training.grid import KINDS, Grid, Trial, layouts
-from gradsnap.training.watch import TrainingWatch, run_training
+from gradsnap.training.run import run_training
 from gradsnap.training.trials import Result, Trials
 from gradsnap.training.tuning import Tuner, new_tuner
+from gradsnap.training.watch import TrainingWatch
 from tests.parsed_html import Parsed
 from tests.training_runs import clusters, config_for
 

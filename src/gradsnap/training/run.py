@@ -1,6 +1,5 @@
 """A whole run: data, learner, loop, checkpoints, and the model folder it leaves."""
 
-import logging
 from pathlib import Path
 
 import torch
@@ -21,8 +20,6 @@ from gradsnap.training.loop import train
 from gradsnap.training.processes import Processes, joined_processes
 from gradsnap.training.settings import to_toml
 from gradsnap.training.watch import TrainingWatch
-
-logger = logging.getLogger(__name__)
 
 
 def run_training(
