@@ -76,8 +76,8 @@ def where_it_ends(
     if not with_gain:
         return "At no length here does every seed through codes rank better."
     rest = [bits for bits in plain if bits not in with_gain]
-    told = f"The gain is there at {_listed(with_gain)} bits"
-    return f"{told}, and is gone at {_listed(rest)}." if rest else f"{told}."
+    told = f"The gain is larger than what seeds differ by at {_listed(with_gain)} bits"
+    return f"{told}, and is not at {_listed(rest)}." if rest else f"{told}."
 
 
 def on_length(bits: int, rows: Rows) -> str:

@@ -75,7 +75,10 @@ class Contrast(NamedTuple):
         ]
         rest = "At the other lengths" if said else "At every length"
         if len(apart) < len(before):
-            said.append(f"{rest} the seeds overlap and do not tell the two apart.")
+            said.append(
+                f"{rest} the seeds {self.before} and {self.after} overlap and do not "
+                "tell the two apart."
+            )
         return " ".join(said)
 
     def undecided(self) -> str:
