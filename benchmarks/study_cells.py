@@ -139,7 +139,7 @@ METHODS = (
 )
 """Every line of the study; the first is what the others are compared with."""
 
-PLAIN = METHODS[0].name
+PLAIN, MIXED = METHODS[0].name, METHODS[-1].name
 
 
 @dataclass(frozen=True)
@@ -189,43 +189,38 @@ def read_digits(setting: Setting) -> Labelled:
 def read_mnist(setting: Setting) -> Labelled:
     """The pixels of the first images of MNIST (16000, 784)."""
     dataset = open_dataset("mnist", str(_folder(setting, "MNIST")))
-    rows = np.arange(ROWS)
-    images, labels = dataset.batch(_indices(rows))
-    pixels = images.flatten(1).numpy().astype(np.float32) / 255
-    return Labelled(pixels, labels.numpy())
+    images, labels = dataset.batch(torch.arange(ROWS))
+    pixels = images.flatten(1).float() / 255
+    return Labelled(pixels.numpy(), labels.numpy())
 
 
 def read_cifar10(setting: Setting) -> Labelled:
     """Outputs of a frozen EfficientNet-Lite0 for the first images of CIFAR-10."""
     root = _folder(setting, "cifar-10-batches-bin")
-    return _outputs(open_dataset("cifar10", str(root)), np.arange(ROWS))
+    return _outputs(open_dataset("cifar10", str(root)), torch.arange(ROWS))
 
 
 def read_tiny_imagenet(setting: Setting) -> Labelled:
     """The same outputs for the first 50 classes of tiny-ImageNet-100."""
     root = _folder(setting, "tiny-imagenet-100") / "train"
     dataset = open_dataset(str(root), side=SIDE, channels=3)
-    return _outputs(dataset, np.flatnonzero(_labels(dataset) < 50))
+    return _outputs(dataset, (_labels(dataset) < 50).nonzero()[:, 0])
 
 
 SIDE = 128
 """Pixels of a side that the frozen network sees."""
 
 
-def _outputs(dataset: Dataset, rows: NDArray[np.int64]) -> Labelled:
+def _outputs(dataset: Dataset, rows: Tensor) -> Labelled:
     network = build_network("efficientnet-lite0", side=SIDE)
-    outputs = gs.embed(Trunk(network), dataset, _indices(rows), engine="openvino")
-    return Labelled(outputs.numpy(), _labels(dataset)[rows])
+    outputs = gs.embed(Trunk(network), dataset, rows, engine="openvino")
+    return Labelled(outputs.numpy(), _labels(dataset)[rows].numpy())
 
 
-def _labels(dataset: Dataset) -> NDArray[np.int64]:
+def _labels(dataset: Dataset) -> Tensor:
     if dataset.labels is None:
         raise MissingData(f"{dataset.name} has no labels")
-    return dataset.labels.numpy()
-
-
-def _indices(rows: NDArray[np.int64]) -> Tensor:
-    return torch.from_numpy(rows)
+    return dataset.labels
 
 
 def _folder(setting: Setting, name: str) -> Path:

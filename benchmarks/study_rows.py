@@ -91,6 +91,10 @@ class StudyRow:
         return asdict(self)
 
 
+CellRows = dict[str, StudyRow]
+"""The rows of one cell, by method."""
+
+
 def row_of(
     data: str, layout: Layout, method: Method, choice: Choice, runs: list[Outcome]
 ) -> StudyRow:
