@@ -24,11 +24,11 @@ STYLE = """
 svg{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .card{fill:#fff;stroke:#d9dde3}text{fill:#545d6b}text.name{fill:#1a1f27;font-weight:600}
 .grid{stroke:#d9dde3;fill:none}.line{fill:none;stroke-width:2}
-.line,.mark{stroke:var(--own)}.mark{stroke-width:2;fill:#fff}
-.colour0{--own:#1f5fae}.colour1{--own:#b0480f}.colour2{--own:#1f7a48}
-.colour3{--own:#b8232f}.colour4{--own:#7450bd}.colour5{--own:#85592b}
-.colour6{--own:#b83a8a}.colour7{--own:#5b6673}.colour8{--own:#6f6f12}
-.colour9{--own:#0f7f92}
+.mark{stroke-width:2;fill:#fff}
+.colour0{stroke:#1f5fae}.colour1{stroke:#b0480f}.colour2{stroke:#1f7a48}
+.colour3{stroke:#b8232f}.colour4{stroke:#7450bd}.colour5{stroke:#85592b}
+.colour6{stroke:#b83a8a}.colour7{stroke:#5b6673}.colour8{stroke:#6f6f12}
+.colour9{stroke:#0f7f92}
 """
 
 

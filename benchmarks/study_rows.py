@@ -45,7 +45,7 @@ class Mean(NamedTuple):
         )
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ± {self.error:.3f}"
+        return f"{self.value:.3f} ± {self.error:.3f}".replace("-", "−")
 
 
 @dataclass(frozen=True)
