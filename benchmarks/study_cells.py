@@ -27,7 +27,10 @@ RATES = (0.003, 0.01)
 """Learning rates to choose from."""
 
 ROWS = 16_000
-"""Images of a large set: 1,000 ask, 5,000 train, about 10,000 are searched."""
+"""Images of CIFAR-10: 1,000 ask, 5,000 train, 10,000 are searched."""
+
+MNIST_ROWS = 6_000
+"""Images of MNIST: 500 ask, 2,000 train, 3,500 are searched."""
 
 
 class Layout(NamedTuple):
@@ -187,9 +190,9 @@ def read_digits(setting: Setting) -> Labelled:
 
 
 def read_mnist(setting: Setting) -> Labelled:
-    """The pixels of the first images of MNIST (16000, 784)."""
+    """The pixels of the first images of MNIST (6000, 784)."""
     dataset = open_dataset("mnist", str(_folder(setting, "MNIST")))
-    images, labels = dataset.batch(torch.arange(ROWS))
+    images, labels = dataset.batch(torch.arange(MNIST_ROWS))
     pixels = images.flatten(1).float() / 255
     return Labelled(pixels.numpy(), labels.numpy())
 
@@ -247,7 +250,7 @@ TASKS = (
     Task(
         "mnist",
         read_mnist,
-        {"data": _paper(100, 500, 0.1), "network": {"options": {"hidden": [128]}}},
+        {"data": _paper(50, 200, 0.2), "network": {"options": {"hidden": [128]}}},
     ),
     Task("cifar10 outputs", read_cifar10, {"data": _paper(100, 500, 0.1)}),
     Task(
