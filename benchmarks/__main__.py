@@ -31,6 +31,7 @@ from benchmarks import (
     startup,
     steps,
     streaming,
+    study,
     tasks,
     ties,
 )
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "big_map": big_map.run,
     "shallow": shallow.run,
     "rules": rules.run,
+    "study": study.run,
     "mnist": tasks.mnist,
     "adapters": tasks.adapters,
     "triplets": tasks.triplets,
@@ -67,7 +69,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 }
 """Every benchmark by its name, in the order they run."""
 
-ON_REQUEST = ("rules", "mnist", "adapters", "triplets", "cifar10")
+ON_REQUEST = ("rules", "study", "mnist", "adapters", "triplets", "cifar10")
 """Not run unless named: they train many networks, for an hour or more."""
 
 

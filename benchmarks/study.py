@@ -1,0 +1,113 @@
+"""Study over regimes: who ranks best by codes, from 4 bits to 32, three seeds each.
+
+A cell is data x layout; a line of it is a method. Its rate and strength are those whose
+codes rank best on the validation part of seed 0, never on the queries. Every seed draws
+its own split, weights and batches, the same for all methods, so that methods can be
+compared seed by seed. Finished runs are kept, results and page are written after every
+cell: an interrupted study goes on where it stopped. To run all anew, remove the cache.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.learning import CACHE
+from benchmarks.study_cells import METHODS, TASKS, Choice, Layout, Method, Task
+from benchmarks.study_page import write_page
+from benchmarks.study_rows import StudyRow, row_of
+from benchmarks.study_runs import Outcome, outcome
+from benchmarks.vectors import MissingData, Setting
+from gradsnap.training import TrainingConfig, make_config
+
+FOLDER = CACHE.parent / "study"
+SEEDS = 3
+COMMON: dict[str, dict[str, Any]] = {
+    "network": {"dim": 32},
+    "loss": {"name": "supcon"},
+    "layer": {"warmup": 0.25},
+    "run": {
+        "steps": 400,
+        "batch_size": 96,
+        "validate_every": 100,
+        "checkpoint_every": 400,
+        "score_queries": False,  # scored by the study itself, with precision
+    },
+}
+"""Settings of every run; a task's own come over them."""
+
+
+def run(setting: Setting) -> Iterator[StudyRow | report.Row]:
+    """Every method in every cell; results and page after each cell."""
+    rows: list[StudyRow] = []
+    for task in TASKS[:1] if setting.quick else TASKS:
+        try:
+            file = task.file(setting, FOLDER)
+        except MissingData as missing:
+            yield report.skipped(task.name, missing)
+            continue
+        for layout in task.layouts[:1] if setting.quick else task.layouts:
+            for row in Cell(task, layout, file, setting).rows():
+                rows.append(row)
+                yield row
+            if not setting.quick:
+                keep(rows)
+
+
+def keep(rows: list[StudyRow]) -> None:
+    """Writes what is known so far: the results and the page."""
+    seconds = sum(row.seconds for row in rows)
+    content = report.entry(rows, seconds)
+    report.write(content, report.RESULTS / "study.json")
+    write_page(content["rows"])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One data set at one layout."""
+
+    task: Task
+    layout: Layout
+    file: Path
+    setting: Setting
+
+    def rows(self) -> Iterator[StudyRow]:
+        """A row for each method."""
+        for method in METHODS:
+            choices = method.choices()[: 1 if self.setting.quick else None]
+            trials = {choice: self.outcome(method, choice, 0) for choice in choices}
+            best = max(trials, key=lambda choice: trials[choice].validation_map)
+            others = range(1, 1 if self.setting.quick else SEEDS)
+            runs = [trials[best], *(self.outcome(method, best, n) for n in others)]
+            yield row_of(self.task.name, self.layout, method, best, runs)
+
+    def outcome(self, method: Method, choice: Choice, seed: int) -> Outcome:
+        """The figures of one run, with a line about it."""
+        config = self.config(method, choice, seed)
+        found = outcome(config, FOLDER / "runs")
+        where = f"{self.task.name}, {self.layout}, {method.name}, {choice}, seed {seed}"
+        report.say(
+            f"{where}: validation {found.validation_map:.3f} ({found.seconds:.1f} s)"
+        )
+        return found
+
+    def config(self, method: Method, choice: Choice, seed: int) -> TrainingConfig:
+        """The configuration of one run."""
+        sections = {**COMMON, **self.task.settings}
+        tables = {
+            name: {**COMMON.get(name, {}), **self.task.settings.get(name, {})}
+            for name in sections
+        }
+        return make_config(
+            tables,
+            [
+                f"data.source={self.file}",
+                f"data.split_seed={seed}",
+                f"run.seed={seed}",
+                f"coder.bits={self.layout.bits}",
+                f"coder.codebook_size={self.layout.codebook_size}",
+                *method.overrides(choice),
+                *(["run.steps=8"] if self.setting.quick else []),
+            ],
+        )

@@ -1,0 +1,262 @@
+"""What the study compares: data, layouts of codebooks, and methods.
+
+All data are vectors in a file: pixels, or the outputs of a frozen network. Each task
+is divided by a protocol whose seed is the run's; see ``benchmarks.study``.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from torch import Tensor
+
+import gradsnap as gs
+from benchmarks.vectors import MissingData, Setting
+from gradsnap.data import Dataset, open_dataset
+from gradsnap.files import replacing
+from gradsnap.inference.trunk import Trunk
+from gradsnap.networks import build_network
+
+RATES = (0.003, 0.01)
+"""Learning rates to choose from."""
+
+ROWS = 16_000
+"""Images of CIFAR-10: 1,000 ask, 5,000 train, 10,000 are searched."""
+
+MNIST_ROWS = 6_000
+"""Images of MNIST: 500 ask, 2,000 train, 3,500 are searched."""
+
+
+class Layout(NamedTuple):
+    """How a code is divided."""
+
+    num_codebooks: int
+    codebook_size: int
+
+    @property
+    def bits(self) -> int:
+        """Length of a code.
+
+        >>> Layout(2, 4).bits, str(Layout(2, 4))
+        (4, '2 × 4')
+        """
+        return self.num_codebooks * round(math.log2(self.codebook_size))
+
+    def __str__(self) -> str:
+        return f"{self.num_codebooks} × {self.codebook_size}"
+
+
+LAYOUTS = (Layout(2, 4), Layout(2, 16), Layout(4, 16), Layout(4, 256))
+
+
+class Labelled(NamedTuple):
+    """Vectors float32 (n, dim) and labels int64 (n,)."""
+
+    vectors: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+
+class Choice(NamedTuple):
+    """What is chosen for a method on the validation part."""
+
+    rate: float
+    strength: float | None = None
+    """λ, μ or τ; None where the method has none."""
+
+    def __str__(self) -> str:
+        strength = "" if self.strength is None else f", strength {self.strength:g}"
+        return f"rate {self.rate:g}{strength}"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A line of the study.
+
+    Args:
+        name: shown in the table.
+        settings: ``section.key=value``, the same in all its runs.
+        key: the setting that its strength is; empty where it has none.
+        strengths: to choose from.
+    """
+
+    name: str
+    settings: tuple[str, ...]
+    key: str = ""
+    strengths: tuple[float, ...] = ()
+
+    def choices(self) -> list[Choice]:
+        """Every rate with every strength.
+
+        >>> [str(one) for one in Method("m", (), "loss.mixture", (1,)).choices()]
+        ['rate 0.003, strength 1', 'rate 0.01, strength 1']
+        """
+        strengths = self.strengths or (None,)
+        return [Choice(rate, one) for rate in RATES for one in strengths]
+
+    def overrides(self, choice: Choice) -> list[str]:
+        """The settings of a run with that choice."""
+        own = [] if choice.strength is None else [f"{self.key}={choice.strength}"]
+        return [*self.settings, f"optimizer.rate={choice.rate}", *own]
+
+
+STRENGTH = "layer.options.strength"
+
+METHODS = (
+    Method("plain + PQ", ("layer.name=plain",)),
+    Method("plain + OPQ", ("layer.name=plain", "coder.kind=opq")),
+    Method(
+        "output regularization",
+        ("layer.name=output-regularization",),
+        STRENGTH,
+        (0.1, 1.0),
+    ),
+    Method("straight-through", ("layer.name=straight-through",)),
+    Method(
+        "soft assignment",
+        ("layer.name=soft-assignment",),
+        "layer.options.temperature",
+        (0.1, 1.0),
+    ),
+    Method(
+        "straight-through codes, commitment",
+        (
+            "layer.name=straight-through-codes",
+            "regularizer.name=quantization",
+            "regularizer.options.strength=0.1",
+        ),
+    ),
+    Method("snapping", ("layer.name=snapping",), STRENGTH, (0.3, 1.0)),
+    Method("snapping through codes", ("layer.name=codes",), STRENGTH, (0.1, 0.3)),
+    Method(
+        "snapping through codes, mixed",
+        ("layer.name=codes", f"{STRENGTH}=0.3"),
+        "loss.mixture",
+        (0.3, 1.0),
+    ),
+)
+"""Every line of the study; the first is what the others are compared with."""
+
+PLAIN, MIXED = METHODS[0].name, METHODS[-1].name
+
+
+@dataclass(frozen=True)
+class Task:
+    """Vectors, and how they are divided.
+
+    Args:
+        name: shown in the table.
+        read: makes the vectors; raises ``MissingData`` where it has nothing to read.
+        settings: of every run, by section.
+        layouts: to compare the methods at.
+    """
+
+    name: str
+    read: Callable[[Setting], Labelled]
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    layouts: tuple[Layout, ...] = LAYOUTS
+
+    def file(self, setting: Setting, folder: Path) -> Path:
+        """The vectors as a file, made if it is not there.
+
+        Raises:
+            MissingData: neither the file nor what it is made of is there.
+        """
+        path = folder / f"{self.name.replace(' ', '-')}.npz"
+        if not path.is_file():
+            vectors, labels = self.read(setting)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary, temporary.open("wb") as stream:
+                np.savez(stream, vectors=vectors, labels=labels)
+        return path
+
+
+def cells() -> Iterator[tuple[Task, Layout]]:
+    """Every cell of the study, in the order they run."""
+    for task in TASKS:
+        for layout in task.layouts:
+            yield task, layout
+
+
+def read_digits(setting: Setting) -> Labelled:
+    """The pixels of scikit-learn's digits (1797, 64)."""
+    pixels, labels = load_digits(return_X_y=True)
+    return Labelled((pixels / 16).astype(np.float32), labels.astype(np.int64))
+
+
+def read_mnist(setting: Setting) -> Labelled:
+    """The pixels of the first images of MNIST (6000, 784)."""
+    dataset = open_dataset("mnist", str(_folder(setting, "MNIST")))
+    images, labels = dataset.batch(torch.arange(MNIST_ROWS))
+    pixels = images.flatten(1).float() / 255
+    return Labelled(pixels.numpy(), labels.numpy())
+
+
+def read_cifar10(setting: Setting) -> Labelled:
+    """Outputs of a frozen EfficientNet-Lite0 for the first images of CIFAR-10."""
+    root = _folder(setting, "cifar-10-batches-bin")
+    return _outputs(open_dataset("cifar10", str(root)), torch.arange(ROWS))
+
+
+def read_tiny_imagenet(setting: Setting) -> Labelled:
+    """The same outputs for the first 50 classes of tiny-ImageNet-100."""
+    root = _folder(setting, "tiny-imagenet-100") / "train"
+    dataset = open_dataset(str(root), side=SIDE, channels=3)
+    return _outputs(dataset, (_labels(dataset) < 50).nonzero()[:, 0])
+
+
+SIDE = 128
+"""Pixels of a side that the frozen network sees."""
+
+
+def _outputs(dataset: Dataset, rows: Tensor) -> Labelled:
+    network = build_network("efficientnet-lite0", side=SIDE)
+    outputs = gs.embed(Trunk(network), dataset, rows, engine="openvino")
+    return Labelled(outputs.numpy(), _labels(dataset)[rows].numpy())
+
+
+def _labels(dataset: Dataset) -> Tensor:
+    if dataset.labels is None:
+        raise MissingData(f"{dataset.name} has no labels")
+    return dataset.labels
+
+
+def _folder(setting: Setting, name: str) -> Path:
+    if setting.data is None or not (setting.data / name).is_dir():
+        raise MissingData(f"no {name} in the data folder (--data)")
+    return setting.data / name
+
+
+def _paper(queries: int, training: int, validation: float) -> dict[str, Any]:
+    options = {
+        "queries_per_class": queries,
+        "training_per_class": training,
+        "training_in_database": False,
+    }
+    return {"protocol": "paper", "protocol_options": options, "validation": validation}
+
+
+TASKS = (
+    Task(
+        "digits",
+        read_digits,
+        {"data": _paper(20, 50, 0.2), "network": {"options": {"hidden": [128]}}},
+    ),
+    Task(
+        "mnist",
+        read_mnist,
+        {"data": _paper(50, 200, 0.2), "network": {"options": {"hidden": [128]}}},
+    ),
+    Task("cifar10 outputs", read_cifar10, {"data": _paper(100, 500, 0.1)}),
+    Task(
+        "tiny-imagenet outputs",
+        read_tiny_imagenet,
+        {"data": {"protocol": "fraction", "validation": 0.2}},
+    ),
+)
+"""Every data set of the study, the cheapest first."""
