@@ -7,7 +7,7 @@ database itself is often better. So the validation part chooses.
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gradsnap.coders import Coder
 from gradsnap.evaluation import RankingRules
@@ -29,12 +29,16 @@ class Refits:
     embed: Callable[[str], Labelled]
     """Embeddings and labels of a part of the split, by its name."""
     rules: RankingRules
+    _fitted: dict[str, Coder] = field(default_factory=dict, init=False)
 
     def coder(self, source: str) -> Coder:
-        """The coder fitted to a source, or the kept one."""
+        """The coder fitted to a source, or the kept one; fitted once."""
         if source == "none" and self.kept.fitted:
             return self.kept
-        return self._fit(SOURCES[source] or "train")
+        part = SOURCES[source] or "train"
+        if part not in self._fitted:
+            self._fitted[part] = self._fit(part)
+        return self._fitted[part]
 
     def best(self, *, unseen: bool) -> tuple[str, float]:
         """The source whose codes rank best on the validation part, and their MAP there.
