@@ -124,17 +124,18 @@ class Tuner:
                 "There was no time for a full run both of plain and of another layer: "
                 "whether snapping pays is not known."
             )
-        room = max(WORTH, math.hypot(best.error, plain.error))
-        figures = f"plain {plain}, {best.trial.layer} {best}"
+        gain, error = best.mean - plain.mean, math.hypot(best.error, plain.error)
+        figures = f"plain {plain}, {best.trial.layer} {best} on the validation part"
         if best.trial.layer == "plain":
             return f"Snapping does not pay here: none ranks above plain, {plain}."
-        if best.mean - plain.mean <= room:
+        if gain <= WORTH:
+            return f"Snapping does not pay here: {figures}; layer.name=plain will do."
+        if gain <= error:
             return (
-                f"Snapping does not pay here: {figures} on the validation part, a "
-                f"difference of less than {room:.4f}; layer.name=plain will do."
+                f"Snapping does not pay for certain: {figures}, a gain within one "
+                f"standard error, {error:.3f}."
             )
-        gain = best.mean - plain.mean
-        return f"Snapping pays: {figures}, a gain of {gain:.3f} on the validation part."
+        return f"Snapping pays: {figures}, a gain of {gain:.3f}."
 
     def untried(self) -> list[str]:
         """What there was no time for."""
