@@ -27,7 +27,7 @@ class Search:
 
 def tuned_page(search: Search) -> str:
     """The whole page."""
-    found = markup(words(search.verdict), tag("pre", search.command))
+    found = markup(words(search.verdict), _command(search.command))
     left = page.bullets(search.untried) if search.untried else words("Nothing.")
     return page.page(
         title=search.title,
@@ -61,6 +61,10 @@ def best_so_far(points: Iterable[Point]) -> list[Point]:
     return kept
 
 
+def _command(line: str) -> Markup:
+    return tag("div", tag("pre", line), class_="scroll")
+
+
 def _chart(search: Search) -> Markup:
     lines = [
         Series(layer, best_so_far(points), Look.numbered(number))
@@ -79,9 +83,10 @@ def _chart(search: Search) -> Markup:
 
 def _trials(search: Search) -> Markup:
     about = note(
-        "MAP of codes and of floats on the validation part, each setting at its "
-        "longest run; those of most steps come first, and figures of different steps "
-        "cannot be compared. λ is the strength of snapping, μ the weight of the "
-        "floats' own loss, K the codewords of a codebook."
+        "MAP of codes and of floats on the validation part, the best first; a run of "
+        "fewer steps is a setting of its own. Where two seeds were run, the mean and "
+        "its standard error are shown; a single seed may have been lucky. λ is the "
+        "strength of snapping, μ the weight of the floats' own loss, K the codewords "
+        "of a codebook."
     )
     return markup(about, page.table(search.columns, search.rows))

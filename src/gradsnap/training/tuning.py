@@ -83,25 +83,23 @@ class Tuner:
         return sum(one.seconds for one in (*self.probes, *self.results.values()))
 
     def summaries(self) -> list[Summary]:
-        """Every trial by its longest runs, the best of the longest first."""
-        runs: dict[Trial, dict[int, list[Result]]] = {}
+        """Every trial at every number of steps, the best first.
+
+        Steps are a setting like others: a shorter run may well rank better.
+        """
+        runs: dict[tuple[Trial, int], list[Result]] = {}
         for (trial, steps, _), result in self.results.items():
-            runs.setdefault(trial, {}).setdefault(steps, []).append(result)
-        longest = [(trial, max(lengths)) for trial, lengths in runs.items()]
-        found = [Summary(one, steps, runs[one][steps]) for one, steps in longest]
-        return sorted(found, key=lambda one: (-one.steps, -one.mean))
+            runs.setdefault((trial, steps), []).append(result)
+        found = [Summary(*setting, seeds) for setting, seeds in runs.items()]
+        return sorted(found, key=lambda one: (-one.mean, -one.steps))
 
     def best(self, kind: str | None = None) -> Summary | None:
-        """The best full run, of one layer or of all."""
-        fitting = (
-            one
-            for one in self.summaries()
-            if one.steps == self.steps and kind in (None, one.trial.layer)
-        )
-        return next(fitting, None)
+        """The best setting, of one layer or of all."""
+        found = self.summaries()
+        return next((one for one in found if kind in (None, one.trial.layer)), None)
 
     def choice(self) -> Summary:
-        """The best full run of all.
+        """The best of all.
 
         Raises:
             InputError: all of them failed.
@@ -109,7 +107,7 @@ class Tuner:
         best = self.best()
         if best is None or not best.mean:
             errors = {one.error for one in self.results.values() if one.error}
-            raise InputError(f"no full run came to its end: {'; '.join(errors)}")
+            raise InputError(f"no run came to its end: {'; '.join(errors)}")
         return best
 
     def settings(self, chosen: Summary) -> list[str]:
@@ -126,21 +124,22 @@ class Tuner:
                 "There was no time for a full run both of plain and of another layer: "
                 "whether snapping pays is not known."
             )
-        room = max(WORTH, math.hypot(best.error, plain.error))
-        figures = f"plain {plain}, {best.trial.layer} {best}"
+        gain, error = best.mean - plain.mean, math.hypot(best.error, plain.error)
+        figures = f"plain {plain}, {best.trial.layer} {best} on the validation part"
         if best.trial.layer == "plain":
             return f"Snapping does not pay here: none ranks above plain, {plain}."
-        if best.mean - plain.mean <= room:
+        if gain <= WORTH:
+            return f"Snapping does not pay here: {figures}; layer.name=plain will do."
+        if gain <= error:
             return (
-                f"Snapping does not pay here: {figures} on the validation part, a "
-                f"difference of less than {room:.4f}; layer.name=plain will do."
+                f"Snapping does not pay for certain: {figures}, a gain within one "
+                f"standard error, {error:.3f}."
             )
-        gain = best.mean - plain.mean
-        return f"Snapping pays: {figures}, a gain of {gain:.3f} on the validation part."
+        return f"Snapping pays: {figures}, a gain of {gain:.3f}."
 
     def untried(self) -> list[str]:
         """What there was no time for."""
-        every, tried = self.grid.trials(self.seed), self.summaries()
+        every, tried = self.grid.trials(self.seed), {one for one, *_ in self.results}
         left = len(every) - len(tried)
         missing = [kind for kind in KINDS if kind not in self._full_kinds()]
         said = [f"{left} of {len(every)} settings of the grid"] if left else []
@@ -196,20 +195,30 @@ class Tuner:
         return list(dict.fromkeys([*moved, *third, *firsts]))
 
     def _finals(self, points: Sequence[Trial], steps: int) -> None:
-        """Full runs: of each kind, then second seeds, then of others."""
-        ranked = [one.trial for one in self.summaries()] + list(points)
+        """Full runs of each kind, second seeds for the leading, then a few others."""
+        longest = sorted(self.summaries(), key=lambda one: -one.steps)
+        ranked = [one.trial for one in longest] + list(points)
         of_kinds = {trial.layer: trial for trial in reversed(ranked)}  # their best
         firsts = [of_kinds.pop("plain"), *sorted(of_kinds.values(), key=ranked.index)]
         others = [t for t in dict.fromkeys(ranked) if t not in firsts]
         for trial in firsts:
             must = trial is firsts[0]  # room was left for one
             self._try(trial, steps, self.seed, share=math.inf if must else 1)
-        leading = [self.best(), self.best("plain")]
-        for one in dict.fromkeys(lead.trial for lead in leading if lead):
-            self._try(one, steps, self.seed + 1)
+        self._confirm()
         for trial in others[:OTHER_FINALISTS]:
-            for seed in (self.seed, self.seed + 1):
-                self._try(trial, steps, seed)
+            self._try(trial, steps, self.seed)
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """A second seed for the best plain one and the best of all, while both last.
+
+        What led by luck leads no more then, and the next one is confirmed.
+        """
+        more = True
+        while more:
+            leading = [self.best("plain"), self.best()]
+            single = [one for one in leading if one and len(one.results) == 1]
+            more = any(self._try(one.trial, one.steps, self.seed + 1) for one in single)
 
     def _try(self, trial: Trial, steps: int, seed: int, share: float = 1.0) -> bool:
         """Runs a trial if there is time for it; says whether there was."""
