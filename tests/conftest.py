@@ -11,7 +11,9 @@ from torch import Tensor
 
 from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
 from gradsnap.coders.coder import constructor_arguments
-from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
+from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, product
+
+product.FITS = 1  # one fit is enough for laws; several are tested on their own
 
 DIM = 8
 NUM_CODEBOOKS = 3
@@ -175,3 +177,16 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+SLOW_KINDS = ("[aq]", "[cq]")
+"""Their local search takes seconds where others take milliseconds."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long streams of the quantizers with a local search are for the slow tests."""
+    for item in items:
+        streams = item.path.name == "test_streaming.py"
+        if streams and item.name.endswith(SLOW_KINDS):
+            item.add_marker(pytest.mark.slow)

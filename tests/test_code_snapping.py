@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import gradsnap as gs
-from gradsnap.coders.quantizers import QUANTIZERS
+from gradsnap.coders.quantizers import QUANTIZERS, product
 from gradsnap.coders.quantizers.kmeans import best_kmeans, kmeans
 from gradsnap.evaluation import RankingRules
 from gradsnap.layers import build_layer, gives_items
@@ -163,6 +163,15 @@ def test_the_best_of_several_fits() -> None:
     found, counts = best_kmeans(x, 4, generator=generator, fits=12)
     assert error(found) <= sorted(single)[1] + 1e-3
     assert counts.sum() == 300
+
+
+def test_few_words_are_the_best_of_several_fits(monkeypatch) -> None:
+    x = clustered(300, dim=8, clusters=9)
+    errors = []
+    for fits in (1, 12):
+        monkeypatch.setattr(product, "FITS", fits)
+        errors.append(gs.ProductQuantizer(8, 2, 4).fit(x).error(x))
+    assert errors[1] <= errors[0]
 
 
 def test_identity_of_a_network_is_enough() -> None:

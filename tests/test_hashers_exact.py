@@ -292,7 +292,9 @@ def test_weighted_bits_are_the_hashers_own() -> None:
         WeightedHasher(8, 6, hasher="weighted")
 
 
-@pytest.mark.parametrize("kind", ["single", "several"])
+@pytest.mark.parametrize(
+    "kind", ["single", pytest.param("several", marks=pytest.mark.slow)]
+)
 def test_weights_of_many_rows_take_little_memory(kind: str) -> None:
     """All 7 · 10⁷ pairs, or 64 · 64 numbers a row, would take gigabytes."""
     rows, bits = 12_000, 64

@@ -21,7 +21,7 @@ class SupervisedContrastiveLoss(PairLoss):
     Example:
         >>> embeddings = torch.tensor([[0.0], [1.0], [4.0]])
         >>> SupervisedContrastiveLoss()(embeddings, torch.tensor([0, 0, 1]))
-        tensor(6.1442e-05)
+        tensor(0.0002)
     """
 
     def __init__(self, temperature: float = 1.0) -> None:
