@@ -7,27 +7,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import gradsnap as gs
-from gradsnap.cli.app import app
 from gradsnap.coders import HASHERS, hamming_distances, load_coder
 from gradsnap.data import images as data_images
 from gradsnap.data import open_dataset
-from gradsnap.errors import GradsnapError
+from tests.commands import said as gradsnap
 from tests.training_runs import clusters
 
-RUNNER = CliRunner()
 QUICK = {"fasthash": ["coder.options.trees=4", "coder.options.pairs=4"]}
-
-
-def gradsnap(*arguments: object) -> str:
-    """The output of a command, or the sentence it ended with."""
-    result = RUNNER.invoke(app, list(map(str, arguments)))
-    if isinstance(result.exception, GradsnapError):
-        return str(result.exception)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
 
 
 @pytest.fixture

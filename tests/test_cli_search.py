@@ -9,23 +9,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import gradsnap as gs
 from gradsnap.cli import index as index_verb
-from gradsnap.cli.app import app
-from gradsnap.errors import GradsnapError
-
-RUNNER = CliRunner()
-
-
-def gradsnap(*arguments: object) -> str:
-    """The output of a command, or the sentence it ended with."""
-    result = RUNNER.invoke(app, list(map(str, arguments)))
-    if isinstance(result.exception, GradsnapError):
-        return str(result.exception)
-    assert result.exit_code == 0, result.output
-    return result.output
+from tests.commands import said as gradsnap
 
 
 @pytest.fixture(scope="module")

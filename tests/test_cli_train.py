@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from gradsnap.cli.app import app
-from gradsnap.errors import GradsnapError
+from tests.commands import said
 from tests.training_runs import clusters
 
 RUNNER = CliRunner()
@@ -21,12 +21,7 @@ SMALL = ["network.name=small", "data.side=16"]
 
 
 def train(*arguments: object) -> str:
-    """The output of a run, or the sentence it ended with."""
-    result = RUNNER.invoke(app, ["train", *map(str, arguments)])
-    if isinstance(result.exception, GradsnapError):
-        return str(result.exception)
-    assert result.exit_code == 0, result.output
-    return result.output
+    return said("train", *arguments)
 
 
 def image(path: Path, seed: int = 0) -> Path:

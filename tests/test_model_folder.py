@@ -10,26 +10,14 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
-from typer.testing import CliRunner
 
 import gradsnap as gs
-from gradsnap.cli.app import app
 from gradsnap.data import open_dataset
-from gradsnap.errors import GradsnapError
 from gradsnap.training import run_training
+from tests.commands import said
 from tests.training_runs import clusters, config_for
 
-RUNNER = CliRunner()
 EARLIER = Path(__file__).parent / "fixtures" / "model-v1"
-
-
-def said(*arguments: object) -> str:
-    """What a command prints, or the sentence it ends with."""
-    result = RUNNER.invoke(app, list(map(str, arguments)))
-    if isinstance(result.exception, GradsnapError):
-        return str(result.exception)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
 
 
 def own_network(width: int = 5) -> nn.Module:

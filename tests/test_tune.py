@@ -10,13 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from gradsnap.cli.app import app
-from gradsnap.errors import GradsnapError, InputError
+from gradsnap.errors import InputError
 from gradsnap.training import tuning
 from gradsnap.training.grid import KINDS, Grid, Trial, layouts
 from gradsnap.training.run import run_training
 from gradsnap.training.trials import Result, Trials
 from gradsnap.training.tuning import Tuner, new_tuner
 from gradsnap.training.watch import TrainingWatch
+from tests.commands import said
 from tests.parsed_html import Parsed
 from tests.training_runs import clusters, config_for
 
@@ -34,12 +35,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tune(*arguments: object) -> str:
-    """The standard output, or the sentence it ended with."""
-    result = RUNNER.invoke(app, ["tune", *map(str, arguments)])
-    if isinstance(result.exception, GradsnapError):
-        return str(result.exception)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return said("tune", *arguments)
 
 
 class Scripted(Trials):
