@@ -13,6 +13,7 @@ from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
 from gradsnap.coders.coder import constructor_arguments
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, product
 
+ALL_FITS = product.FITS
 product.FITS = 1  # one fit is enough for laws; several are tested on their own
 
 DIM = 8
@@ -168,6 +169,12 @@ def precise(kind: str) -> Quantizer:
 def x() -> Tensor:
     """The rows the quantizers were fitted to."""
     return clustered(ROWS)
+
+
+@pytest.fixture
+def all_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many fits as other processes do, to be compared with them."""
+    monkeypatch.setattr(product, "FITS", ALL_FITS)
 
 
 @pytest.fixture

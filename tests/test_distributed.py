@@ -57,6 +57,7 @@ def work(rank: int, folder: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_fits")
 def test_two_processes(tmp_path: Path) -> None:
     spawn(work, args=(str(tmp_path),), nprocs=2)
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))

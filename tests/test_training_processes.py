@@ -45,6 +45,7 @@ def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_fits")
 @pytest.mark.parametrize("kind", ["pq", "opq", "rvq"])  # cq's search amplifies rounding
 def test_two_processes_equal_one(tmp_path: Path, kind: str) -> None:
     config = config_for(
@@ -72,7 +73,7 @@ from gradsnap.training import make_config, read_toml, run_training
 
 def compared(self, learner, embeddings, loss, after=TrainingWatch.after_step):
     after(self, learner, embeddings, loss)
-    for part in (learner.quantizer, learner.network):
+    for part in (learner.method.coder, learner.network):
         for name, value in part.state_dict().items():
             first = value.clone()
             dist.broadcast(first, src=0)
