@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
-from gradsnap.coders.coder import constructor_arguments
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, product
+from gradsnap.registry import options_of
 
 ALL_FITS = product.FITS
 product.FITS = 1  # one fit is enough for laws; several are tested on their own
@@ -62,7 +62,7 @@ def made_coder(
     kind: str, bits: int = CODER_BITS, dim: int = CODER_DIM, **changes: Any
 ) -> Coder:
     """An unfitted coder of so many bits, with few iterations where it has such."""
-    known = constructor_arguments(CODERS[kind])
+    known = options_of(CODERS[kind])
     quick: dict[str, Any] = {
         name: value for name, value in QUICK.items() if name in known
     }

@@ -9,7 +9,6 @@ What a coder can do is said by its type:
 """
 
 import hashlib
-import inspect
 import json
 import os
 from abc import ABC, abstractmethod
@@ -23,6 +22,7 @@ from gradsnap.coders.checks import checked_codes, checked_rows
 from gradsnap.coders.tables import Tables, sums_of_all
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.losses.pairs import check_labels
+from gradsnap.registry import options_of
 
 Reduce = Callable[[Tensor], object]
 """Sums a tensor over processes in place, as ``torch.distributed.all_reduce`` does."""
@@ -197,7 +197,7 @@ class Coder(nn.Module, ABC):
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain values."""
-        return {name: getattr(self, name) for name in constructor_arguments(type(self))}
+        return {name: getattr(self, name) for name in options_of(type(self))}
 
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of all that a code's meaning depends on.
@@ -258,21 +258,6 @@ class Coder(nn.Module, ABC):
         if len(labels.unique(dim=0)) < 2:
             raise InputError(f"{name} needs at least two classes, got one")
         return labels.to(x.device)
-
-
-def constructor_arguments(kind: type) -> list[str]:
-    """Names a constructor takes, those it passes on to its bases by ``**`` included."""
-    names: dict[str, None] = {}
-    for base in kind.__mro__:
-        if "__init__" not in vars(base):
-            continue
-        parameters = list(
-            inspect.signature(vars(base)["__init__"]).parameters.values()
-        )[1:]
-        names |= {one.name: None for one in parameters if one.kind != one.VAR_KEYWORD}
-        if not any(one.kind == one.VAR_KEYWORD for one in parameters):
-            break
-    return list(names)
 
 
 def full_precision(x: Tensor) -> torch.autocast:
