@@ -12,8 +12,8 @@ import torch
 from benchmarks.report import Bar, Row, noted, skipped
 from benchmarks.vectors import Setting
 from gradsnap.training import make_config
-from gradsnap.training.batches import Feed
 from gradsnap.training.defaults import settled
+from gradsnap.training.feed import Feed
 from gradsnap.training.learner import new_learner, new_network
 from gradsnap.training.processes import Processes
 
@@ -40,11 +40,12 @@ def run(setting: Setting) -> Iterator[Row]:
             "run": {"batch_size": 16 if setting.quick else 128},
         }
     )
-    config, dataset, split = settled(config)
+    config, dataset, split, supervision = settled(config)
     network = new_network(config.network, 0)
     device = torch.device("cpu")
-    learner = new_learner(config, len(dataset.classes), network, device)
-    feed = Feed(dataset, split, network.preprocess, config, device, Processes())
+    learner = new_learner(config, supervision.num_classes, network, device)
+    prepare = network.preprocess
+    feed = Feed(dataset, split, supervision, prepare, config, device, Processes())
     waited, worked = 0.0, 0.0
     started = time.perf_counter()
     for step, batch in enumerate(feed.batches(0, setting.repeats(STEPS) + 2)):
@@ -52,7 +53,7 @@ def run(setting: Setting) -> Iterator[Row]:
         learner.optimizer.zero_grad()
         embeddings = network(batch.inputs)
         learner.method.similarity_loss(
-            embeddings, embeddings, batch.labels, None
+            embeddings, embeddings, batch.target, None
         ).backward()
         learner.optimizer.step()
         done = time.perf_counter()

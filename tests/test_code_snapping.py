@@ -16,7 +16,7 @@ from gradsnap.methods import Method
 from gradsnap.methods.regularizers import NoRegularizer
 from gradsnap.training import run_training
 from gradsnap.training.refits import Refits
-from gradsnap.training.scoring import Labelled
+from gradsnap.training.scoring import Labelled, score
 from tests.conftest import clustered, gaussian
 from tests.reference_snapping import all_codewords, nearest, snapped_row
 from tests.test_snapping import backward, fitted, rows
@@ -120,17 +120,26 @@ def labelled(part: str) -> Labelled:
     return Labelled(x, (x[:, 0] > 0).long())
 
 
+def fit_to(coder: gs.Coder, part: str) -> gs.Coder:
+    return coder.fit(labelled(part).rows)
+
+
+def validation_map(coder: gs.Coder) -> float:
+    rules = RankingRules(None, divisor="relevant", no_hit="zero")
+    parts = labelled("validation"), labelled("validation_database")
+    return score(coder, *parts, rules).codes.map
+
+
 def test_the_validation_part_chooses_the_codebooks() -> None:
     """A coder that was taken apart is fitted anew, one that ranks well is kept."""
-    rules = RankingRules(None, divisor="relevant", no_hit="zero")
     good = gs.ProductQuantizer(8, 2, 4).fit(labelled("train").rows)
     spoiled = copy.deepcopy(good)
     spoiled.codebooks.mul_(0)
-    assert Refits(spoiled, labelled, rules).best(unseen=False)[0] != "none"
+    assert Refits(spoiled, fit_to, validation_map).best(unseen=False)[0] != "none"
     learned = copy.deepcopy(good)  # two words a block, along what the labels say
     learned.codebooks.zero_()
     learned.codebooks[0, ::2, 0], learned.codebooks[0, 1::2, 0] = -3.0, 3.0
-    refits = Refits(learned, labelled, rules)
+    refits = Refits(learned, fit_to, validation_map)
     assert refits.best(unseen=False)[0] == "none"
     assert refits.coder("none") is learned
     anew = refits.coder("train")

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         ListwiseLoss,
         PairwiseCosineLoss,
         PairwiseLogisticLoss,
+        Relations,
         SupervisedContrastiveLoss,
         TripletLoss,
     )
@@ -145,6 +146,7 @@ _HOMES = {
         "ListwiseLoss",
         "PairwiseCosineLoss",
         "PairwiseLogisticLoss",
+        "Relations",
         "SupervisedContrastiveLoss",
         "TripletLoss",
     ),
@@ -186,6 +188,7 @@ __all__ = [
     "ProductQuantizer",
     "QuantizationPenalty",
     "Quantizer",
+    "Relations",
     "ResidualQuantizer",
     "SearchResult",
     "SnappingRule",

@@ -147,10 +147,10 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     if as_json:
         say("", card, as_json=True, quiet=False)
         return
-    figures = card["figures"]
+    figures, name, title = card["figures"], card["figure"], card["title"]
     facts = {
-        "MAP of floats": figures.get("float_map", "not measured"),
-        "MAP of codes": figures.get("code_map", "not measured"),
+        f"{title} of floats": figures.get(f"float_{name}", "not measured"),
+        f"{title} of codes": figures.get(f"code_{name}", "not measured"),
         "relative quantization error": figures.get("relative_error", "none"),
         "method": f"{card['method']}: {card['loss']} loss, {card['layer']}",
         "coder": card["coder"],

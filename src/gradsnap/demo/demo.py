@@ -45,7 +45,7 @@ def findings(settings: DemoSettings) -> Findings:
     """Trains all sides and measures them."""
     started = time.monotonic()
     with _one_thread():
-        config, dataset, split = settled(settings.first())
+        config, dataset, split, _ = settled(settings.first())
         data = Data(dataset, split, rules_of(config.data.protocol))
         sides = train_sides(settings, data)
     card = protocol_card(config, dataset.name, split, data.rules, settings.bits)

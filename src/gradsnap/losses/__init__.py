@@ -1,4 +1,4 @@
-"""Losses: plain modules from embeddings and labels to a scalar."""
+"""Losses: plain modules from embeddings and labels or relations to a scalar."""
 
 from collections.abc import Callable
 
@@ -12,6 +12,7 @@ from gradsnap.losses.pairwise import (
     PairwiseCosineLoss,
     PairwiseLogisticLoss,
 )
+from gradsnap.losses.relations import Relations, Target
 from gradsnap.losses.supervised_contrastive import SupervisedContrastiveLoss
 from gradsnap.losses.triplet import TripletLoss
 from gradsnap.registry import build
@@ -54,7 +55,9 @@ __all__ = [
     "PairLoss",
     "PairwiseCosineLoss",
     "PairwiseLogisticLoss",
+    "Relations",
     "SupervisedContrastiveLoss",
+    "Target",
     "TripletLoss",
     "build_loss",
 ]

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from gradsnap.errors import InputError
 from gradsnap.losses.pairs import check_batch
+from gradsnap.losses.relations import Relations, Target
 
 
 class ClassificationLoss(nn.Module):
@@ -39,13 +40,18 @@ class ClassificationLoss(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
     def forward(
-        self, embeddings: Tensor, labels: Tensor, *, items: Tensor | None = None
+        self, embeddings: Tensor, labels: Target, *, items: Tensor | None = None
     ) -> Tensor:
         """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool.
 
         Items (n, dim), if given, are classified in place of the embeddings.
         """
         check_batch(embeddings, labels, items)
+        if isinstance(labels, Relations):
+            raise InputError(
+                "the classification loss needs labels; for relations between rows "
+                "choose another loss, such as supcon"
+            )
         self._check_sizes(embeddings, labels)
         rows = embeddings if items is None else items
         weight, bias = self.weight.to(rows.dtype), self.bias.to(rows.dtype)

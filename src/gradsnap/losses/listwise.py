@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from gradsnap.losses.pairs import Hinges, MarginLoss, hinges, shared_labels
+from gradsnap.losses.pairs import Hinges, MarginLoss, hinges, relevance
+from gradsnap.losses.relations import Target
 
 
 class ListwiseLoss(MarginLoss):
@@ -27,10 +28,10 @@ class ListwiseLoss(MarginLoss):
         tensor(0.2500)
     """
 
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """The mean over queries of distances (n, n)."""
-        relevance = shared_labels(labels).fill_diagonal_(-1)  # a row is not in its list
-        (weights, violated), norm = _weighted_hinges(compared, relevance, self.margin)
+        levels = relevance(labels)
+        (weights, violated), norm = _weighted_hinges(compared, levels, self.margin)
         totals = (weights * compared).sum(dim=1) + self.margin * violated  # (n,)
         return (totals / norm.clamp_min(1)).sum() / (norm > 0).sum().clamp_min(1)
 

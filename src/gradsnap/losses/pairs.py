@@ -1,5 +1,6 @@
-"""What labels say of pairs, how near pairs are, and what their losses share."""
+"""What a target says of pairs, how near pairs are, and what their losses share."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -7,16 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError
+from gradsnap.losses.relations import Relations, Target
 
 
 def check_batch(
-    embeddings: Tensor, labels: Tensor, items: Tensor | None = None
+    embeddings: Tensor, labels: Target, items: Tensor | None = None
 ) -> None:
-    """Refuses what is no batch of embeddings (n, dim) with labels (n,) or (n, L).
+    """Refuses what is no batch of embeddings (n, dim) with labels or relations.
 
     Args:
         embeddings: also the queries where items are given.
-        labels: of the rows, and of the items.
+        labels: of the rows, and of the items: (n,), (n, L), or relations (n, n).
         items: as many, (n, dim), or none.
     """
     if embeddings.ndim != 2 or not embeddings.is_floating_point():
@@ -24,7 +26,10 @@ def check_batch(
             f"expected floating embeddings of shape (n, dim), "
             f"got {embeddings.dtype} of shape {tuple(embeddings.shape)}"
         )
-    check_labels(labels, len(embeddings))
+    if isinstance(labels, Relations):
+        check_relations(labels, len(embeddings))
+    else:
+        check_labels(labels, len(embeddings))
     if items is not None and (
         items.shape != embeddings.shape or not items.is_floating_point()
     ):
@@ -53,6 +58,24 @@ def check_labels(labels: Tensor, rows: int, what: str = "embeddings") -> None:
         )
 
 
+def check_relations(relations: Relations, rows: int) -> None:
+    """Refuses relations that are not booleans (rows, rows), with grades if any."""
+    for mask in (relations.alike, relations.unlike):
+        if mask.shape != (rows, rows) or mask.dtype != torch.bool:
+            raise InputError(
+                f"expected relations of {rows} embeddings as booleans ({rows}, {rows}),"
+                f" got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
+    grades = relations.grades
+    if grades is not None and (
+        grades.shape != (rows, rows) or not grades.is_floating_point()
+    ):
+        raise InputError(
+            f"expected floating grades of shape ({rows}, {rows}), got {grades.dtype} "
+            f"of shape {tuple(grades.shape)}"
+        )
+
+
 def shared_labels(labels: Tensor) -> Tensor:
     """How many labels each two rows share, (n, n), float; 0 or 1 for labels (n,)."""
     if labels.ndim == 1:
@@ -62,15 +85,41 @@ def shared_labels(labels: Tensor) -> Tensor:
         return many_hot @ many_hot.T
 
 
-def alike_and_unlike(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows share a label and which do not, both (n, n); no row is its own pair.
+def alike_and_unlike(labels: Target) -> tuple[Tensor, Tensor]:
+    """Which rows are alike and which are not, both (n, n); no row is its own pair.
 
     Args:
-        labels: integers (n,), one class a row, or booleans (n, L), several labels.
+        labels: integers (n,), one class a row, or booleans (n, L), several labels:
+            rows are alike if they share one, and unlike if not. Or relations, which
+            say it themselves, and may leave pairs unknown.
     """
-    same = shared_labels(labels) > 0
     other = ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    if isinstance(labels, Relations):
+        return labels.alike & other, labels.unlike & other
+    same = shared_labels(labels) > 0
     return same & other, ~same & other
+
+
+def relevance(labels: Target) -> Tensor:
+    """How relevant each row is to each other, whole numbers in float (n, n).
+
+    Labels: how many two rows share. Relations: 0 for unlike, 1 for alike, or
+    log₂(1 + grade), at least 1, rounded. −1 where a pair is unknown or no pair.
+    """
+    if not isinstance(labels, Relations):
+        return shared_labels(labels).fill_diagonal_(-1)
+    alike, unlike = alike_and_unlike(labels)
+    grades = labels.grades if labels.grades is not None else alike.float()
+    levels = grades.float().clamp_min(1).log1p().div(math.log(2)).round()
+    return torch.where(alike, levels, -1.0).masked_fill(unlike, 0)
+
+
+def attraction(labels: Target) -> Tensor:
+    """How much each alike pair counts, (n, n), 0 elsewhere: its grade, or true."""
+    alike, _ = alike_and_unlike(labels)
+    if isinstance(labels, Relations) and labels.grades is not None:
+        return labels.grades.where(alike, 0)
+    return alike
 
 
 def inner_products(queries: Tensor, items: Tensor | None = None) -> Tensor:
@@ -136,11 +185,9 @@ def _squared_lengths(rows: Tensor) -> Tensor:
     return lengths
 
 
-def mean_over_pairs(values: Tensor) -> Tensor:
-    """Mean of (n, n) without its diagonal; zero, with a gradient, if n < 2."""
-    own = torch.eye(len(values), dtype=torch.bool, device=values.device)
-    pairs = len(values) * (len(values) - 1)
-    return values.masked_fill(own, 0).sum() / max(pairs, 1)
+def mean_over_pairs(values: Tensor, known: Tensor) -> Tensor:
+    """Mean of (n, n) where known, bool (n, n); zero, with a gradient, if nowhere."""
+    return values.masked_fill(~known, 0).sum() / known.sum().clamp_min(1)
 
 
 class Hinges(NamedTuple):
@@ -185,13 +232,14 @@ class PairLoss(nn.Module, ABC):
     """
 
     def forward(
-        self, embeddings: Tensor, labels: Tensor, *, items: Tensor | None = None
+        self, embeddings: Tensor, labels: Target, *, items: Tensor | None = None
     ) -> Tensor:
         """The scalar loss.
 
         Args:
             embeddings: (n, dim), the queries.
-            labels: integers (n,), or booleans (n, L) where rows have several labels.
+            labels: integers (n,), or booleans (n, L) where rows have several labels, or
+                ``Relations`` where it is pairs that are known.
             items: (n, dim), with the same labels; the embeddings if not given. A query
                 is never compared with the item of its own row.
         """
@@ -203,7 +251,7 @@ class PairLoss(nn.Module, ABC):
         return distances(queries, items)
 
     @abstractmethod
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """The scalar of what ``compare`` found, (n, n); its diagonal must not count."""
 
 

@@ -13,6 +13,7 @@ from gradsnap.losses.pairs import (
     inner_products,
     mean_over_pairs,
 )
+from gradsnap.losses.relations import Target
 
 
 class ContrastiveLoss(MarginLoss):
@@ -31,11 +32,13 @@ class ContrastiveLoss(MarginLoss):
         tensor(0.1667)
     """
 
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """The mean over pairs of distances (n, n)."""
-        same, _ = alike_and_unlike(labels)
+        same, other = alike_and_unlike(labels)
         short = functional.relu(self.margin - compared)
-        return mean_over_pairs(torch.where(same, compared, short).square() / 2)
+        return mean_over_pairs(
+            torch.where(same, compared, short).square() / 2, same | other
+        )
 
 
 class PairwiseCosineLoss(PairLoss):
@@ -54,11 +57,11 @@ class PairwiseCosineLoss(PairLoss):
         """Cosines (n, n)."""
         return cosines(queries, items)
 
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """The mean over pairs of cosines (n, n)."""
-        same, _ = alike_and_unlike(labels)
+        same, other = alike_and_unlike(labels)
         wanted = 2 * same.to(compared.dtype) - 1
-        return mean_over_pairs((wanted - compared).square())
+        return mean_over_pairs((wanted - compared).square(), same | other)
 
 
 class PairwiseLogisticLoss(PairLoss):
@@ -86,12 +89,12 @@ class PairwiseLogisticLoss(PairLoss):
         """θ, (n, n)."""
         return self.scale * inner_products(queries, items)
 
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """The mean over pairs of θ (n, n)."""
-        same, _ = alike_and_unlike(labels)
+        same, other = alike_and_unlike(labels)
         # softplus(−θ) = softplus(θ) − θ, without the difference of two large numbers
         return mean_over_pairs(
-            functional.softplus(torch.where(same, -compared, compared))
+            functional.softplus(torch.where(same, -compared, compared)), same | other
         )
 
     def extra_repr(self) -> str:

@@ -4,7 +4,13 @@ import torch
 from torch import Tensor
 
 from gradsnap.errors import InputError
-from gradsnap.losses.pairs import PairLoss, alike_and_unlike, squared_distances
+from gradsnap.losses.pairs import (
+    PairLoss,
+    alike_and_unlike,
+    attraction,
+    squared_distances,
+)
+from gradsnap.losses.relations import Target
 
 
 class SupervisedContrastiveLoss(PairLoss):
@@ -13,7 +19,8 @@ class SupervisedContrastiveLoss(PairLoss):
     Khosla et al., "Supervised contrastive learning", NeurIPS 2020, with the mean over
     positives outside of the logarithm, on squared distances as search ranks by, instead
     of inner products of unit vectors. Unlike a margin it always pulls: the loss of easy
-    data becomes small and never zero.
+    data becomes small and never zero. Where relations have grades, each positive counts
+    by its own: the cross entropy with the grades of a row as soft targets.
 
     Args:
         temperature: τ, the squared distance at which an item's weight falls by e.
@@ -36,15 +43,17 @@ class SupervisedContrastiveLoss(PairLoss):
         """Squared distances (n, n)."""
         return squared_distances(queries, items)
 
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """Mean over queries that have an alike item, of squared distances (n, n)."""
-        same, _ = alike_and_unlike(labels)
-        own = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
-        logits = (-compared / self.temperature).masked_fill(own, -torch.inf)
-        shares = logits.log_softmax(dim=1).masked_fill(own, 0)  # log, (n, n)
-        counts = same.sum(dim=1)
-        losses = -(shares * same).sum(dim=1) / counts.clamp_min(1)  # (n,)
-        return losses.sum() / (counts > 0).sum().clamp_min(1)
+        same, other = alike_and_unlike(labels)
+        unknown = ~(same | other)  # a row's pair with itself, at least
+        logits = (-compared / self.temperature).masked_fill(unknown, -torch.inf)
+        shares = logits.log_softmax(dim=1).masked_fill(unknown, 0)  # log, (n, n)
+        weights = attraction(labels)
+        totals = weights.sum(dim=1)
+        settled = totals == 0
+        losses = -(shares * weights).sum(dim=1) / totals.masked_fill(settled, 1)  # (n,)
+        return losses.sum() / (~settled).sum().clamp_min(1)
 
     def extra_repr(self) -> str:
         """Shown in ``print(loss)``."""

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from gradsnap.errors import InputError
 from gradsnap.losses.pairs import MarginLoss, alike_and_unlike, check_batch, hinges
+from gradsnap.losses.relations import Target
 
 
 class TripletLoss(MarginLoss):
@@ -28,7 +29,7 @@ class TripletLoss(MarginLoss):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Tensor,
+        labels: Target,
         triplets: tuple[Tensor, Tensor, Tensor] | None = None,
         *,
         items: Tensor | None = None,
@@ -37,7 +38,8 @@ class TripletLoss(MarginLoss):
 
         Args:
             embeddings: (n, dim), the queries: what a is a row of.
-            labels: integers (n,), or booleans (n, L) where rows have several labels.
+            labels: integers (n,), or booleans (n, L) where rows have several labels, or
+                ``Relations`` where it is pairs that are known.
             triplets: rows of a, p and n, each (t,), to take instead of all triplets.
             items: what p and n are rows of, (n, dim); the embeddings if not given.
         """
@@ -49,7 +51,7 @@ class TripletLoss(MarginLoss):
         gaps = functional.relu(self.margin + apart[a, p] - apart[a, n])  # (t,)
         return gaps.sum() / (gaps.detach() > 0).sum().clamp_min(1)
 
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """The mean over the violated of all triplets, of distances (n, n)."""
         weights, violated = hinges(compared, *alike_and_unlike(labels), self.margin)
         count = violated.sum()

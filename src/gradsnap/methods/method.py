@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gradsnap.coders.coder import Coder
 from gradsnap.layers import gives_items
+from gradsnap.losses import Target
 from gradsnap.triplets import Selector, Triplets
 
 Part = str | Callable[..., nn.Module]
@@ -60,7 +61,7 @@ class Method(nn.Module):
         self,
         embeddings: Tensor,
         passed: Tensor,
-        labels: Tensor,
+        labels: Target,
         triplets: Triplets | None,
     ) -> Tensor:
         """The scalar loss of a whole batch.
@@ -68,7 +69,7 @@ class Method(nn.Module):
         Args:
             embeddings: (n, dim), as the network gave them.
             passed: (n, dim), as the layer gave them.
-            labels: (n,) or (n, L).
+            labels: (n,) or (n, L), or relations (n, n).
             triplets: rows that were drawn beforehand, or None.
         """
         if self.selector is not None:

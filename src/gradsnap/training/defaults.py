@@ -2,17 +2,17 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from gradsnap.coders import CODERS, Quantizer
-from gradsnap.data import PROTOCOLS, Dataset, Split, open_dataset
+from gradsnap.data import Dataset, Split, open_dataset
 from gradsnap.errors import InputError
 from gradsnap.layers import LAYERS
 from gradsnap.methods import every_loss, every_regularizer
 from gradsnap.registry import default_options
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.settings import changed
+from gradsnap.training.supervision import Supervision, supervision_of
 
 PROTOCOL_OF = {
     "mnist": "paper",
@@ -26,10 +26,19 @@ SMALL_SIDE = 64
 BATCH_SIZE = 128
 
 
-def settled(
-    config: TrainingConfig, network_from: str | None = None
-) -> tuple[TrainingConfig, Dataset, Split]:
-    """The configuration filled in, its data, opened once, and their split."""
+class Settled(NamedTuple):
+    """A run about to begin."""
+
+    config: TrainingConfig
+    """Filled in."""
+    dataset: Dataset
+    """Opened once."""
+    split: Split
+    supervision: Supervision
+
+
+def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
+    """The configuration filled in, its data, their split, and what is known of them."""
     dataset = open_items(config.data)
     config = with_parts(config)
     config = _with_network(config, dataset, network_from)
@@ -38,9 +47,11 @@ def settled(
         dataset = dataset.reading(side=data.side, channels=data.channels)
     name = data.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
     config = changed(config, data={"protocol": name})
-    split = divided(dataset, config.data)
+    supervision = supervision_of(dataset, config.data)
+    split = supervision.split(config.data)
     size = config.run.batch_size or min(BATCH_SIZE, len(split.train))
-    return changed(config, run={"batch_size": size}), dataset, split
+    config = changed(config, run={"batch_size": size})
+    return Settled(config, dataset, split, supervision)
 
 
 def with_parts(config: TrainingConfig) -> TrainingConfig:
@@ -85,21 +96,9 @@ def divided(dataset: Dataset, settings: DataSettings) -> Split:
     """The split of the settings.
 
     Raises:
-        InputError: unknown options, or classes too small for the protocol.
+        InputError: unknown options, or too few items for the protocol.
     """
-    protocol = PROTOCOLS[settings.protocol or "fraction"]
-    known = {field.name for field in fields(protocol)} - {"validation"}
-    unknown = sorted(settings.protocol_options.keys() - known)
-    if unknown:
-        raise InputError(
-            f"the protocol {settings.protocol!r} has no option {', '.join(unknown)}; "
-            f"it has {', '.join(sorted(known)) or 'none'}"
-        )
-    try:
-        made = protocol(**settings.protocol_options, validation=settings.validation)
-    except TypeError as error:
-        raise InputError(f"data.protocol_options: {error}") from error
-    return dataset.split(made, settings.split_seed)
+    return supervision_of(dataset, settings).split(settings)
 
 
 def _plain_values(options: Mapping[str, object]) -> dict[str, object]:

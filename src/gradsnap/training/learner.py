@@ -40,7 +40,7 @@ class Learner:
     optimizer: Optimizer
     step: int = 0
     best: float = -1.0
-    """The best code MAP on the validation part so far."""
+    """How well codes ranked on the validation part at best so far."""
 
     def parts(self) -> dict[str, nn.Module]:
         """The modules with a state to keep, by name; the layer shares the coder's."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gradsnap.training.batches import Feed
 from gradsnap.training.config import LayerSettings, OptimizerSettings, TrainingConfig
+from gradsnap.training.feed import Feed
 from gradsnap.training.learner import Learner
 from gradsnap.training.processes import Processes
 
@@ -48,9 +48,9 @@ def train(
             embeddings = network(batch.inputs).float()
         own = processes.weighted(embeddings)
         passed = method.through_layer(own)  # as they are, or as their codes say
-        every = processes.gathered(passed, len(batch.labels))
-        plain = every if passed is own else processes.gathered(own, len(batch.labels))
-        loss = method.similarity_loss(plain, every, batch.labels, batch.triplets)
+        every = processes.gathered(passed, len(batch.target))
+        plain = every if passed is own else processes.gathered(own, len(batch.target))
+        loss = method.similarity_loss(plain, every, batch.target, batch.triplets)
         # A regularizer looks at the embeddings themselves, whatever the layer gives.
         loss = loss + method.regularizer(plain, method.coder)
         optimizer.zero_grad()
@@ -69,7 +69,7 @@ def fit_coder(learner: Learner, feed: Feed, processes: Processes) -> None:
     train_part = feed.split.train
     rows = feed.embed(learner.trained, train_part)
     if processes.first:
-        learner.method.coder.fit(rows, feed.labels[train_part])
+        learner.method.coder.fit(rows, feed.supervision.labels(train_part))
     processes.share_from_first(learner.method.coder)
 
 

@@ -5,7 +5,7 @@ import math
 import sys
 import time
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +149,12 @@ class Bar:
     SHOWN: typing.ClassVar = {
         "loss": "loss {:.3f}",
         "relative_error": "error {:.3f}",
-        "code_map": "MAP {:.3f}",
     }
 
-    def __init__(self, steps: int, done: int) -> None:
+    def __init__(self, steps: int, done: int, figures: Mapping[str, str]) -> None:
+        self._shown = self.SHOWN | {
+            name: f"{title} {{:.3f}}" for name, title in figures.items()
+        }
         columns = (
             TextColumn("training"),
             BarColumn(),
@@ -175,11 +177,11 @@ class Bar:
 
     def write(self, record: Record) -> None:
         """Shows the newest figures."""
-        for name, form in self.SHOWN.items():
+        for name, form in self._shown.items():
             if name in record:
                 self._latest[name] = form.format(record[name])
         words = " ".join(
-            self._latest[name] for name in self.SHOWN if name in self._latest
+            self._latest[name] for name in self._shown if name in self._latest
         )
         self._bar.update(self._task, completed=record["step"], words=words)
 

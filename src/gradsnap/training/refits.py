@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gradsnap.coders import Coder
-from gradsnap.evaluation import RankingRules
-from gradsnap.training.scoring import Labelled, score
 
 SOURCES = {"database": "database", "train": "train", "none": ""}
 """The part a coder is fitted to, by its name in the settings; none keeps the coder."""
 
 WORTH = 1e-3
-"""MAP that a source must gain over the one named before it."""
+"""How much better a source must rank than the one named before it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +24,10 @@ class Refits:
 
     kept: Coder
     """As training left it; perhaps not fitted at all."""
-    embed: Callable[[str], Labelled]
-    """Embeddings and labels of a part of the split, by its name."""
-    rules: RankingRules
+    fit: Callable[[Coder, str], Coder]
+    """Fits a coder to a part of the split, by the part's name."""
+    judge: Callable[[Coder], float]
+    """How well a coder's codes rank on the validation part."""
     _fitted: dict[str, Coder] = field(default_factory=dict, init=False)
 
     def coder(self, source: str) -> Coder:
@@ -41,18 +40,18 @@ class Refits:
         return self._fitted[part]
 
     def best(self, *, unseen: bool) -> tuple[str, float]:
-        """The source whose codes rank best on the validation part, and their MAP there.
+        """The source whose codes rank best on the validation part, and how well.
 
         Args:
-            unseen: the validation part has classes of its own. What is searched then
-                is the validation database, and "database" is fitted to that, as it
-                would be to the real one.
+            unseen: the validation part is of another kind than what trained. What is
+                searched then is the validation database, and "database" is fitted to
+                that, as it would be to the real one.
         """
         figures = {}
         for source in SOURCES:
             apart = unseen and source == "database"
             coder = self._fit("validation_database") if apart else self.coder(source)
-            figures[source] = self._validation_map(coder)
+            figures[source] = self.judge(coder)
         chosen = "database"
         for source, figure in figures.items():
             if figure > figures[chosen] + WORTH:
@@ -60,9 +59,4 @@ class Refits:
         return chosen, figures[chosen]
 
     def _fit(self, part: str) -> Coder:
-        return copy.deepcopy(self.kept).fit(*self.embed(part))
-
-    def _validation_map(self, coder: Coder) -> float:
-        queries = self.embed("validation")
-        found = score(coder, queries, self.embed("validation_database"), self.rules)
-        return found.codes.map
+        return self.fit(copy.deepcopy(self.kept), part)

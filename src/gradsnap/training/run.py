@@ -5,16 +5,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from gradsnap.data import Dataset, Split
+from gradsnap.data import Dataset
 from gradsnap.errors import InputError
 from gradsnap.files import make_folder, write_text
 from gradsnap.inference.model import CONFIG, WEIGHTS, Model
 from gradsnap.inference.trunk import trunk_file, with_trunk_outputs, write_trunk_outputs
 from gradsnap.networks import Network
 from gradsnap.training.batch_norm import with_global_batch_norm
-from gradsnap.training.batches import Feed
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import settled
+from gradsnap.training.feed import Feed
 from gradsnap.training.learner import new_learner, new_network, trunk_is_kept
 from gradsnap.training.loop import train
 from gradsnap.training.processes import Processes, joined_processes
@@ -45,13 +45,14 @@ def run_training(
         raise InputError(f"{out} holds a model already: name another folder")
     device = _device(config)
     with joined_processes(device) as processes, torch.random.fork_rng():
-        config, dataset, split = settled(config, network_from)
+        config, dataset, split, supervision = settled(config, network_from)
         network = new_network(config.network, config.run.seed, network_from)
         if processes.first:
             make_folder(out / "checkpoints")
             write_text(out / CONFIG, to_toml(config))
-        feed = _feed(config, dataset, split, network, out, device, processes)
-        learner = new_learner(config, len(dataset.classes), network, device)
+        items, prepare = _prepared(config, dataset, network, out, device, processes)
+        feed = Feed(items, split, supervision, prepare, config, device, processes)
+        learner = new_learner(config, supervision.num_classes, network, device)
         watch = TrainingWatch(config, learner, feed, out, processes)
         watch.resume()
         with watch.logging(tensorboard):
@@ -61,16 +62,15 @@ def run_training(
         return model
 
 
-def _feed(
+def _prepared(
     config: TrainingConfig,
     dataset: Dataset,
-    split: Split,
     network: Network,
     out: Path,
     device: torch.device,
     processes: Processes,
-) -> Feed:
-    """The items as the part of the network that trains takes them."""
+) -> tuple[Dataset, nn.Module]:
+    """The items, and what makes of them what the part that trains takes."""
     network.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if processes.world > 1:
         with_global_batch_norm(network)
@@ -82,7 +82,7 @@ def _feed(
             write_trunk_outputs(dataset, network, path, workers, engine)
         processes.wait()
         dataset, prepare = with_trunk_outputs(dataset, path), nn.Identity()
-    return Feed(dataset, split, prepare, config, device, processes)
+    return dataset, prepare
 
 
 def _device(config: TrainingConfig) -> torch.device:

@@ -123,7 +123,7 @@ class Trials:
             steps=config.run.steps,
             seed=config.run.seed,
             code_map=_finished_map(card),
-            float_map=max(line.get("float_map", 0.0) for line in log),
+            float_map=max(_figure(line, card, "float_{}") for line in log),
             fitted_to=card.get("coder_fitted_to", ""),
             seconds=round(time.monotonic() - started, 3),
             training_seconds=log[-1].get("seconds", 0.0),
@@ -150,9 +150,14 @@ def read_result(path: Path) -> Result | None:
 
 
 def _finished_map(card: Mapping[str, Any]) -> float:
-    """MAP of the coder as it is in the model, else as it was while training."""
-    names = ("validation_code_map_finished", "validation_code_map")
-    return next((float(card[name]) for name in names if card.get(name)), 0.0)
+    """The figure of the coder as it is in the model, else as it was while training."""
+    names = ("validation_code_{}_finished", "validation_code_{}")
+    return next(filter(None, (_figure(card, card, name) for name in names)), 0.0)
+
+
+def _figure(record: Mapping[str, Any], card: Mapping[str, Any], name: str) -> float:
+    """What a record says of the figure that the card names; 0 if nothing."""
+    return float(record.get(name.format(card.get("figure", "map"))) or 0.0)
 
 
 def _log(path: Path) -> list[dict[str, Any]]:

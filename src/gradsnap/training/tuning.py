@@ -262,7 +262,7 @@ def new_tuner(
     base = [one for one in DEFAULTS if one.partition("=")[0] not in given] + [*words]
     config = make_config({}, base)
     _check(config, given)
-    full, dataset, split = settled(config, network_from)
+    full, dataset, split, _ = settled(config, network_from)
     if not len(split.validation):
         raise InputError(
             "tune needs a validation part: set data.validation above 0, such as 0.1"

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from gradsnap.evaluation import RankingRules
+from gradsnap.coders import Coder
 from gradsnap.inference.model import Model, NetworkSpec
 from gradsnap.layers import GradientSnapping
-from gradsnap.training.batches import Feed
 from gradsnap.training.checkpoints import load_checkpoint, save_checkpoint, truncate_log
 from gradsnap.training.config import TrainingConfig
+from gradsnap.training.feed import Feed
 from gradsnap.training.learner import Learner
 from gradsnap.training.loop import fit_coder
 from gradsnap.training.monitors import (
@@ -31,8 +30,8 @@ from gradsnap.training.monitors import (
 )
 from gradsnap.training.processes import Processes
 from gradsnap.training.refits import Refits
-from gradsnap.training.scoring import Labelled, Scores, protocol_card, rules_of, score
 from gradsnap.training.settings import to_toml
+from gradsnap.training.supervision import Supervision
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +81,8 @@ class TrainingWatch:
         if not self.processes.first:
             yield
             return
-        self.bar = Bar(self.config.run.steps, self.learner.step)
+        shown = {self._chosen_by: self._supervision.title}
+        self.bar = Bar(self.config.run.steps, self.learner.step, shown)
         boards = [TensorBoard(self.out / "tensorboard")] if tensorboard else []
         self.log = Log([self.bar, JsonLines(self.out / "log.jsonl"), *boards])
         try:
@@ -113,7 +113,7 @@ class TrainingWatch:
         if self.best.is_file():
             load_checkpoint(learner, self.config, self.best)
         refitted = self._refit()
-        card = self._card(self._score()) | refitted | self._snapped()
+        card = self._card(self._test_figures()) | refitted | self._snapped()
         data, network = self.config.data, self.config.network
         options = network.options | {"dim": learner.network.dim}
         spec = NetworkSpec(network.name, options, data.side, data.channels)
@@ -125,23 +125,26 @@ class TrainingWatch:
 
     def _refit(self) -> dict[str, Any]:
         """Fits the coder anew, or keeps it; says to what, and how its codes rank."""
-        split, learner = self.feed.split, self.learner
-        embed = functools.cache(lambda part: self._labelled(getattr(split, part)))
-        refits = Refits(learner.method.coder, embed, self._rules)
+        split, learner, supervision = self.feed.split, self.learner, self._supervision
+        embed = functools.cache(self._embed)  # the validation part is ranked thrice
+
+        def fit(coder: Coder, part: str) -> Coder:
+            indices = getattr(split, part)
+            return coder.fit(embed(indices), supervision.labels(indices))
+
+        def judge(coder: Coder) -> float:
+            parts = split.validation, split.validation_database
+            return supervision.score(coder, embed, *parts)[self._chosen_by]
+
+        refits = Refits(learner.method.coder, fit, judge)
         chosen, figure = self.config.coder.refit, None
         if chosen == "best" and not len(split.validation):
             chosen = "database"
         elif chosen == "best":
-            chosen, figure = refits.best(unseen=self._validates_unseen_classes())
+            chosen, figure = refits.best(unseen=supervision.is_new_in_validation(split))
         learner.method.coder.load_state_dict(refits.coder(chosen).state_dict())
-        return {"coder_fitted_to": chosen, "validation_code_map_finished": figure}
-
-    def _validates_unseen_classes(self) -> bool:
-        """Whether the validation part has classes that training has not."""
-        labels, split = self.feed.labels, self.feed.split
-        if labels.ndim > 1 or not len(split.validation):
-            return False
-        return not bool(torch.isin(labels[split.validation], labels[split.train]).any())
+        name = f"validation_{self._chosen_by}_finished"
+        return {"coder_fitted_to": chosen, name: figure}
 
     def _snapped(self) -> dict[str, Any]:
         """Whether a snapping layer ever had a gradient to snap; said aloud if not."""
@@ -151,13 +154,13 @@ class TrainingWatch:
             logger.warning(NEVER_SNAPPED, self.config.loss.name)
         return {"snapped": self.snapped}
 
-    def _score(self) -> Scores | None:
+    def _test_figures(self) -> dict[str, float]:
         """Scores on the queries, which nothing has seen."""
         if not self.config.run.score_queries:
-            return None
-        parts = (self.feed.split.queries, self.feed.split.database)
-        queries, database = (self._labelled(part) for part in parts)
-        return score(self.learner.method.coder, queries, database, self._rules)
+            return {}
+        split, coder = self.feed.split, self.learner.method.coder
+        parts = split.queries, split.database
+        return self._supervision.score(coder, self._embed, *parts)
 
     def _is_due(self, every: int) -> bool:
         return (
@@ -165,7 +168,7 @@ class TrainingWatch:
         )
 
     def _validate(self) -> Record:
-        """MAP on the validation part; the best so far is kept.
+        """Figures on the validation part; the best so far is kept.
 
         A coder that does not follow the network is fitted to it as it is now, so that
         what is judged is what the finished model will be.
@@ -176,34 +179,33 @@ class TrainingWatch:
             fit_coder(learner, self.feed, self.processes)
         if not coder.fitted:
             return {}
-        queries = self._labelled(split.validation)
-        searched = self._labelled(split.validation_database)
-        figures = score(coder, queries, searched, self._rules).figures()
-        if figures["code_map"] > learner.best:
-            learner.best = figures["code_map"]
+        parts = split.validation, split.validation_database
+        figures = self._supervision.score(coder, self._embed, *parts)
+        if figures[self._chosen_by] > learner.best:
+            learner.best = figures[self._chosen_by]
             if self.processes.first:
                 save_checkpoint(learner, self.config, self.best)
-        return {name: figures[name] for name in ("float_map", "code_map")}
+        shown = (f"float_{self._supervision.figure}", self._chosen_by)
+        return {name: figures[name] for name in shown}
 
     @property
-    def _rules(self) -> RankingRules:
-        return rules_of(self.config.data.protocol)
+    def _supervision(self) -> Supervision:
+        return self.feed.supervision
 
-    def _labelled(self, indices: Tensor) -> Labelled:
-        labels = self.feed.labels[indices]
-        rows = self.feed.embed(self.learner.trained, indices)
-        return Labelled(rows, labels.to(rows.device))
+    @property
+    def _chosen_by(self) -> str:
+        """The figure that every choice is made by."""
+        return f"code_{self._supervision.figure}"
 
-    def _card(self, scores: Scores | None) -> dict[str, Any]:
-        split, data, dataset = self.feed.split, self.config.data, self.feed.dataset
-        bits = self.learner.method.coder.bits
-        protocol = protocol_card(self.config, dataset.name, split, self._rules, bits)
+    def _embed(self, indices: Tensor) -> Tensor:
+        return self.feed.embed(self.learner.trained, indices)
+
+    def _card(self, figures: dict[str, float]) -> dict[str, Any]:
+        dataset, bits = self.feed.dataset, self.learner.method.coder.bits
         return {
             "data": dataset.name,
             "items": len(dataset),
             "skipped": len(dataset.skipped),
-            "classes": list(dataset.classes),
-            "protocol": {"name": data.protocol, **data.protocol_options},
             "method": self.config.method.name,
             "loss": self.config.loss.name,
             "layer": self.config.layer.name,
@@ -211,9 +213,10 @@ class TrainingWatch:
             "bits": bits,
             "step": self.learner.step,
             "steps": self.config.run.steps,
-            "validation_code_map": max(self.learner.best, 0.0) or None,
-            "figures": {} if scores is None else scores.figures(),
-            "rules": str(self._rules),
-            "card": protocol.record(),
+            "figure": self._supervision.figure,
+            "title": self._supervision.title,
+            f"validation_{self._chosen_by}": max(self.learner.best, 0.0) or None,
+            "figures": figures,
+            **self._supervision.card(self.config, self.feed.split, bits),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }

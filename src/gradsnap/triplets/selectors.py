@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gradsnap.errors import InputError
 from gradsnap.losses.pairs import alike_and_unlike, check_batch, distances
+from gradsnap.losses.relations import Target
 from gradsnap.triplets.triplets import Triplets
 
 
@@ -19,7 +20,7 @@ class BatchAll:
         tensor([1, 0])
     """
 
-    def select(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+    def select(self, embeddings: Tensor, labels: Target) -> Triplets:
         """All (a, p, n) where a and p share a label and a and n do not."""
         check_batch(embeddings, labels)
         same, different = alike_and_unlike(labels)
@@ -40,7 +41,7 @@ class BatchHard:
     """
 
     @torch.no_grad()
-    def select(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+    def select(self, embeddings: Tensor, labels: Target) -> Triplets:
         """At most one triplet for each of n rows; none for rows without a pair."""
         check_batch(embeddings, labels)
         same, different = alike_and_unlike(labels)
@@ -75,7 +76,7 @@ class SemiHard:
         self.margin = margin
 
     @torch.no_grad()
-    def select(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+    def select(self, embeddings: Tensor, labels: Target) -> Triplets:
         """At most one triplet for each two rows that share a label."""
         check_batch(embeddings, labels)
         same, different = alike_and_unlike(labels)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.errors import InputError
+from gradsnap.losses.relations import Target
 
 
 class Triplets(NamedTuple):
@@ -47,8 +48,8 @@ class Triplets(NamedTuple):
 class Selector(Protocol):
     """Chooses triplets inside a batch, by the distances of its embeddings."""
 
-    def select(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """Rows of the batch, of embeddings (n, dim) and labels (n,) or (n, L) bool."""
+    def select(self, embeddings: Tensor, labels: Target) -> Triplets:
+        """Rows of the batch, of embeddings (n, dim) and their labels or relations."""
 
 
 class Sampler(Protocol):
