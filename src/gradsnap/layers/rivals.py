@@ -11,6 +11,8 @@ from gradsnap.errors import InputError
 class StraightThrough(nn.Module):
     """Forward, the reconstruction q(y); backward, the gradient as it is.
 
+    Codewords that learn by gradient get it too.
+
     Args:
         quantizer: fitted before the first call.
     """

@@ -180,7 +180,8 @@ class CodeSnapping(GradientSnapping):
     of a loss as they will be searched, ŷ = decode(encode(y)), and hands the gradient
     that reaches ŷ to y by the snapping rule, around y: a straight-through estimator
     that knows where the other codewords are. With a codebook that holds every y it is
-    the plain layer.
+    the plain layer. Codewords that learn by gradient (see ``Quantizer.forward``) get
+    the gradient of the rows they stand for, as it is.
 
         loss = criterion(embeddings, labels, items=layer(embeddings))
 
@@ -241,9 +242,10 @@ class _SnapCodes(torch.autograd.Function):
         return said.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
         (embeddings,) = ctx.saved_tensors
-        return _snap_op(gradient, embeddings, ctx.layer), None, None
+        to_codewords = gradient if ctx.needs_input_grad[1] else None
+        return _snap_op(gradient, embeddings, ctx.layer), to_codewords, None
 
 
 def _agreement(gradient: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:

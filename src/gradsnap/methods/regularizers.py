@@ -23,7 +23,8 @@ class NoRegularizer(nn.Module):
 class QuantizationPenalty(nn.Module):
     """λ·mean‖y − q(y)‖²: the loss term of DQN and its kin (E + λQ).
 
-    Until the quantizer is fitted there is nothing to add.
+    Until the quantizer is fitted there is nothing to add. Codewords that learn by
+    gradient are pulled to their embeddings by the same term.
 
     Args:
         strength: λ.
@@ -43,7 +44,7 @@ class QuantizationPenalty(nn.Module):
         self.strength = strength
 
     def forward(self, embeddings: Tensor, coder: Coder) -> Tensor:
-        """The scalar term of embeddings (n, dim); the codewords are constants."""
+        """The scalar term of embeddings (n, dim)."""
         if not isinstance(coder, Quantizer):
             raise InputError(
                 "a quantization penalty needs a quantizer, whose codes stand for "

@@ -167,6 +167,10 @@ class LayerSettings(Section):
     first: Options = own_options("options at the start of the ramp, such as strength")
 
 
+LEARNING = ("stream", "gradient", "both", "fit")
+"""The ways codebooks follow the network."""
+
+
 class CoderSettings(Section):
     """What makes codes."""
 
@@ -176,7 +180,15 @@ class CoderSettings(Section):
         "codewords in a quantizer's codebook; None: 256, or fewer if bits need it"
     )
     options: Options = own_options("the coder's own, such as decay")
-    update_every: Count = setting("steps from one update to the next", 1)
+    learn: Annotated[str, one_of(LEARNING)] = setting(
+        "how codebooks follow the network: stream, from each batch; gradient, of the "
+        "loss; both; or fit, anew to the training part",
+        "stream",
+    )
+    rate: AtLeastZero = setting(
+        "of codebooks that learn by gradient, as a share of optimizer.rate", 1.0
+    )
+    update_every: Count = setting("steps from one update, or fit, to the next", 1)
     refit: Annotated[str, one_of(("best", "database", "train", "none"))] = setting(
         "what the coder is fitted to when training is over; best: the validation part "
         "chooses among all three",

@@ -4,10 +4,10 @@ import dataclasses
 import itertools
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from gradsnap.coders import CODERS, Coder
+from gradsnap.coders import CODERS, Coder, Quantizer
 from gradsnap.errors import InputError
 from gradsnap.layers import build_layer
 from gradsnap.methods import Method, every_loss, every_regularizer
@@ -51,8 +51,15 @@ class Learner:
             "regularizer": self.method.regularizer,
         }
 
-    def trainable(self) -> list[nn.Parameter]:
-        """Every parameter that the optimizer moves."""
+    def codebooks(self) -> list[Tensor]:
+        """Codebooks that learn by gradient; none where they follow in other ways."""
+        coder = self.method.coder
+        if isinstance(coder, Quantizer) and coder.codebooks.requires_grad:
+            return [coder.codebooks]
+        return []
+
+    def trainable(self) -> list[Tensor]:
+        """Everything that the optimizer moves."""
         groups = (group["params"] for group in self.optimizer.param_groups)
         return list(itertools.chain.from_iterable(groups))
 
@@ -65,6 +72,8 @@ def new_learner(
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(config.run.seed)
         method = new_method(config, network.dim, num_classes).to(device)
+    if config.coder.learn in ("gradient", "both"):
+        let_codebooks_learn(method.coder)
     return Learner(
         network=network,
         trained=network.feat if trunk_is_kept(config) else network,
@@ -146,6 +155,23 @@ def new_method(config: TrainingConfig, dim: int, num_classes: int) -> Method:
     )
 
 
+def let_codebooks_learn(coder: Coder) -> None:
+    """Makes the codebooks something an optimizer can move.
+
+    They stay the coder's own buffer, so that whatever encodes, saves or fits sees the
+    same numbers; moving the coder to another device ends it.
+
+    Raises:
+        InputError: the coder has no codebooks.
+    """
+    if not isinstance(coder, Quantizer):
+        raise InputError(
+            "coder.learn=gradient needs a quantizer, which has codebooks; a "
+            f"{type(coder).__name__} has none: choose coder.learn=stream"
+        )
+    coder.codebooks.requires_grad_()
+
+
 def _selector(settings: LossSettings) -> Selector | None:
     """What chooses triplets in a batch; None where the loss takes all or none."""
     chosen_here = settings.name == "triplet" and settings.triplets in SELECTORS
@@ -170,6 +196,10 @@ def _new_optimizer(
     own = [*method.loss.parameters(), *method.regularizer.parameters()]
     if own:
         groups.append({"params": own, "lr": settings.rate})
+    if isinstance(method.coder, Quantizer) and method.coder.codebooks.requires_grad:
+        rate = settings.rate * config.coder.rate
+        codebooks = {"params": [method.coder.codebooks], "lr": rate}
+        groups.append(codebooks | {"weight_decay": 0.0})  # nothing pulls words to zero
     for group in groups:
         group["first_lr"] = group["lr"]  # what the schedule multiplies
     if settings.name == "sgd":

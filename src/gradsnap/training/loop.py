@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gradsnap.errors import InputError
 from gradsnap.training.config import LayerSettings, OptimizerSettings, TrainingConfig
 from gradsnap.training.feed import Feed
 from gradsnap.training.learner import Learner
@@ -46,22 +47,61 @@ def train(
 
         with torch.autocast("cuda", torch.bfloat16, _autocasts(config, feed.device)):
             embeddings = network(batch.inputs).float()
-        own = processes.weighted(embeddings)
-        passed = method.through_layer(own)  # as they are, or as their codes say
-        every = processes.gathered(passed, len(batch.target))
-        plain = every if passed is own else processes.gathered(own, len(batch.target))
+        passed = method.through_layer(embeddings)  # as they are, or as codes say
+        plain = processes.gathered(embeddings, len(batch.target))
+        same = passed is embeddings
+        every = plain if same else processes.gathered(passed, len(batch.target))
         loss = method.similarity_loss(plain, every, batch.target, batch.triplets)
         # A regularizer looks at the embeddings themselves, whatever the layer gives.
         loss = loss + method.regularizer(plain, method.coder)
         optimizer.zero_grad()
         loss.backward()  # gradients arrive snapped
+        share_codebook_gradients(learner, processes)
         if config.optimizer.clip is not None:
             nn.utils.clip_grad_norm_(learner.trainable(), config.optimizer.clip)
         optimizer.step()
         if method.coder.fitted and learner.step % config.coder.update_every == 0:
-            method.coder.update(embeddings.detach(), processes.reduce)  # codes follow
+            follow(learner, embeddings.detach(), feed, config, processes)
         learner.step += 1
         watcher.after_step(learner, embeddings.detach(), loss.detach())
+
+
+def follow(
+    learner: Learner,
+    embeddings: Tensor,
+    feed: Feed,
+    config: TrainingConfig,
+    processes: Processes,
+) -> None:
+    """Lets the codebooks follow the network, unless the optimizer alone moves them.
+
+    Args:
+        learner: whose coder follows.
+        embeddings: of the last batch, (n, dim).
+        feed: has the training part, for a fit.
+        config: says how they follow.
+        processes: whose batches count together.
+    """
+    if config.coder.learn in ("stream", "both"):
+        learner.method.coder.update(embeddings, processes.reduce)
+    elif config.coder.learn == "fit":
+        fit_coder(learner, feed, processes)
+
+
+def share_codebook_gradients(learner: Learner, processes: Processes) -> None:
+    """Averages over processes what the loss says of codebooks that learn from it.
+
+    Raises:
+        InputError: they should, and the loss does not depend on them.
+    """
+    codebooks = learner.codebooks()
+    if learner.method.coder.fitted and any(one.grad is None for one in codebooks):
+        raise InputError(
+            "coder.learn=gradient needs a loss that depends on the codewords: choose "
+            "layer.name=codes or straight-through-codes, or "
+            "regularizer.name=quantization, or coder.learn=stream"
+        )
+    processes.average_gradients(codebooks)
 
 
 def fit_coder(learner: Learner, feed: Feed, processes: Processes) -> None:

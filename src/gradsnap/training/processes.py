@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -49,8 +49,9 @@ class Processes:
     def gathered(self, rows: Tensor, total: int) -> Tensor:
         """The rows (total, dim) of all processes, of this one's share of them.
 
-        The gradient of this one's share comes back as it is; nothing is summed, since
-        every process computes the same loss of all rows.
+        Every process computes the same loss of all rows, and the gradient of its own
+        share comes back, multiplied so that the mean over processes, as DDP takes it,
+        is a sum over all rows.
         """
         if self.world == 1:
             return rows
@@ -64,12 +65,12 @@ class Processes:
         ids = [device] if device.type == "cuda" else None
         return DistributedDataParallel(module, device_ids=ids, broadcast_buffers=False)
 
-    def weighted(self, rows: Tensor) -> Tensor:
-        """The same rows; their gradient is multiplied so that DDP's mean is a sum."""
-        if self.world == 1:
-            return rows
-        same: Tensor = _Weighted.apply(rows, self.world)  # type: ignore[no-untyped-call]
-        return same
+    def average_gradients(self, tensors: Iterable[Tensor]) -> None:
+        """What DDP does, for tensors that are in no module of its."""
+        if self.world > 1:
+            for gradient in (one.grad for one in tensors if one.grad is not None):
+                dist.all_reduce(gradient)
+                gradient /= self.world
 
 
 @contextlib.contextmanager
@@ -102,6 +103,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, total: int, processes: Processes) -> Tensor:
         ctx.mine = share(total, processes.rank, processes.world)
+        ctx.world = processes.world
         all_rows = rows.new_zeros(total, *rows.shape[1:])
         all_rows[ctx.mine] = rows
         dist.all_reduce(all_rows)
@@ -109,15 +111,4 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return gradient[ctx.mine], None, None
-
-
-class _Weighted(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, world: int) -> Tensor:
-        ctx.world = world
-        return rows.view_as(rows)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient * ctx.world, None
+        return gradient[ctx.mine] * ctx.world, None, None

@@ -121,6 +121,8 @@ class TrainingWatch:
         model = Model(learner.network, coder, spec, card, self.out)
         model.save(self.out, to_toml(self.config))
         learner.network.requires_grad_(False).eval()
+        for codebooks in learner.codebooks():
+            codebooks.requires_grad_(False)
         return model
 
     def _refit(self) -> dict[str, Any]:

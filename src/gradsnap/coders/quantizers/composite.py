@@ -141,7 +141,7 @@ class CompositeQuantizer(SummedQuantizer):
         sums = [accumulate(x[None], column[None], size)[1][0] for column in codes.T]
         moments = torch.cat(sums) / rows  # (M·K, dim)
         index = codes + codeword_offsets(codes, size)
-        words = self.codebooks.flatten(0, 1).clone().requires_grad_()
+        words = self.codebooks.detach().flatten(0, 1).clone().requires_grad_()
         penalty = self.penalty.clone()  # autograd keeps no tensor of inference mode
         optimizer = torch.optim.LBFGS(
             [words], max_iter=LBFGS_STEPS, line_search_fn="strong_wolfe"

@@ -134,8 +134,14 @@ class Quantizer(Coder):
             return self._decode(codes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The reconstruction of x (n, dim): ``decode(encode(x))``."""
-        return self.decode(self.encode(x))
+        """The reconstruction of x (n, dim): ``decode(encode(x))``.
+
+        No gradient reaches x. It reaches the codewords where they learn by gradient:
+        after ``quantizer.codebooks.requires_grad_()``.
+        """
+        codes = self.encode(x).long()
+        with full_precision(codes):
+            return self._decode(codes)
 
     @torch.no_grad()
     def update(self, x: Tensor, reduce: Reduce | None = None) -> Self:
