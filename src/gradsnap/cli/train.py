@@ -83,6 +83,13 @@ def train(
         bool,
         typer.Option("--show-config", help="Print every setting as TOML, and stop."),
     ] = False,
+    beside_plain: Annotated[
+        bool,
+        typer.Option(
+            help="Also train a plain network where that is quick, say what its codes "
+            "would have given, and keep the better one."
+        ),
+    ] = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -93,7 +100,7 @@ def train(
     """
     words = [word for word in (source, *(settings or ())) if word is not None]
     _check_words(words, out, config, show_config)  # before torch, which takes seconds
-    from gradsnap.training import run_training, to_toml
+    from gradsnap.training import run_beside_plain, run_training, to_toml
 
     flags = {
         "data.root": root,
@@ -109,8 +116,9 @@ def train(
         sys.stdout.write(to_toml(made))
         return
     logging.getLogger("gradsnap").setLevel("WARNING" if quiet else "INFO")
+    run = run_beside_plain if beside_plain else run_training
     try:
-        model = run_training(
+        model = run(
             made, out or Path(), tensorboard=tensorboard, network_from=network_from
         )
     except KeyboardInterrupt:
@@ -159,6 +167,7 @@ def _is_setting(text: str) -> bool:
 
 def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     from gradsnap.cli.output import say
+    from gradsnap.training.advice import advice
 
     if as_json:
         say("", card, as_json=True, quiet=False)
@@ -167,6 +176,7 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     facts = {
         f"{title} of floats": figures.get(f"float_{name}", "not measured"),
         f"{title} of codes": figures.get(f"code_{name}", "not measured"),
+        **_beside(card),
         **_other_figures(figures, name),
         "relative quantization error": figures.get("relative_error", "none"),
         **card.get("facts", {}),
@@ -182,6 +192,22 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     }
     title = f"{card['data']}, {card['bits']}-bit codes"
     say(title, facts, as_json=False, quiet=False)
+    for sentence in advice(card):
+        typer.echo(sentence)
+
+
+def _beside(card: dict[str, Any]) -> dict[str, Any]:
+    """How the other network of the run would have done."""
+    beside = card.get("beside")
+    if beside is None:
+        return {}
+    other, words = (
+        ("plain", "a plain network's codes")
+        if beside["kept"] == "trained"
+        else ("trained", "codes of the network trained for them")
+    )
+    figure = beside["figures"][other].get(f"code_{card['figure']}", "not measured")
+    return {f"{card['title']} of {words}": figure}
 
 
 def _other_figures(figures: dict[str, float], shown: str) -> dict[str, float]:

@@ -13,12 +13,15 @@ METHODS: dict[str, Recipe] = {
     "snapping": Recipe(
         summary="the paper's: triplet loss, gradients snapped, product codes",
         layer=None,
+        for_quantizers="snapping",
     ),
     "codes": Recipe(
         summary="through the codes: queries as floats, items as codes, snapped",
         loss="supcon",
-        layer="codes",
-        settings={"loss": {"mixture": 0.3}},
+        layer=None,
+        for_quantizers="codes",
+        coder="opq",
+        settings={"loss": {"mixture": 1.0}},
     ),
     "plain": Recipe(summary="triplet loss, codes fitted afterwards"),
     "dhn": DHN,

@@ -94,7 +94,8 @@ class Recipe:
     loss: Part = "triplet"
     regularizer: Part = "none"
     layer: str | None = "plain"
-    """None: snapping where the coder is a quantizer, plain elsewhere."""
+    """None: ``for_quantizers`` where the coder is a quantizer, plain elsewhere."""
+    for_quantizers: str = "plain"
     coder: str = "pq"
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Further settings by section, such as ``{"optimizer": {"rate": 1e-4}}``."""

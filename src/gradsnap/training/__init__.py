@@ -1,5 +1,6 @@
 """Training: one visible loop, and the parts it is made of."""
 
+from gradsnap.training.beside import run_beside_plain
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.loop import train
 from gradsnap.training.run import run_training
@@ -9,6 +10,7 @@ __all__ = [
     "TrainingConfig",
     "make_config",
     "read_toml",
+    "run_beside_plain",
     "run_training",
     "to_toml",
     "train",

@@ -138,7 +138,7 @@ class MethodSettings(Section):
     """A named choice of loss, regularizer, layer and coder."""
 
     name: Annotated[str, one_of(METHODS)] = setting(
-        "the method; its parts may be changed one by one below", "snapping"
+        "the method; its parts may be changed one by one below", "codes"
     )
 
 
@@ -169,7 +169,7 @@ class LayerSettings(Section):
     """What stands between embeddings and loss, and from when on."""
 
     name: Annotated[str, one_of(LAYERS)] | None = setting(
-        "the layer; None: snapping for quantizers, plain for the other coders"
+        "the layer; None: the method's for quantizers, plain for the other coders"
     )
     options: Options = own_options("the layer's own, such as strength and neighbors")
     warmup: Share = setting("share of the steps before the coder is fitted", 0.2)
@@ -234,7 +234,8 @@ class RunSettings(Section):
 
     steps: Count = setting("batches to learn from", 2000)
     batch_size: Annotated[int, Field(ge=2)] | None = setting(
-        "items a batch, over all processes; None: 128, or all there are"
+        "items a batch, over all processes; None: 128, or eight of "
+        "each class where a step is cheap, or all there are"
     )
     items_per_class: Number = setting(
         "items of each class in a batch; 0 takes what comes", 0

@@ -13,7 +13,7 @@ from gradsnap.inference.trunk import trunk_file, with_trunk_outputs, write_trunk
 from gradsnap.networks import Network
 from gradsnap.training.batch_norm import with_global_batch_norm
 from gradsnap.training.config import TrainingConfig
-from gradsnap.training.defaults import settled
+from gradsnap.training.defaults import Settled, settled
 from gradsnap.training.feed import Feed
 from gradsnap.training.learner import new_learner, new_network, trunk_is_kept
 from gradsnap.training.loop import train
@@ -41,11 +41,33 @@ def run_training(
     Returns:
         The model, on the first of several processes; None on the others.
     """
+    check_free(out)
+    _device(config)  # before the data, which may take long to open
+    return train_settled(
+        settled(config, network_from),
+        out,
+        tensorboard=tensorboard,
+        network_from=network_from,
+    )
+
+
+def check_free(out: Path) -> None:
+    """Refuses a folder that holds a finished model."""
     if (out / WEIGHTS).exists():
         raise InputError(f"{out} holds a model already: name another folder")
+
+
+def train_settled(
+    ready: Settled,
+    out: Path,
+    *,
+    tensorboard: bool = False,
+    network_from: str | None = None,
+) -> Model | None:
+    """The same with a configuration that is filled in and data that are open."""
+    config, dataset, split, supervision = ready
     device = _device(config)
     with joined_processes(device) as processes, torch.random.fork_rng():
-        config, dataset, split, supervision = settled(config, network_from)
         network = new_network(config.network, config.run.seed, network_from)
         if processes.first:
             make_folder(out / "checkpoints")
