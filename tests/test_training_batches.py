@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from gradsnap.errors import InputError
-from gradsnap.training.batches import Balanced, DrawnTriplets, Part, Shuffled
+from gradsnap.training.batches import (
+    Anchored,
+    Balanced,
+    DrawnTriplets,
+    ListedTriplets,
+    Part,
+    Partners,
+    Shuffled,
+)
 from gradsnap.training.config import LayerSettings, OptimizerSettings
 from gradsnap.training.loop import LayerSchedule, RateSchedule
 from gradsnap.training.processes import share
@@ -21,6 +29,9 @@ def every_kind():
     yield Balanced(INDICES, LABELS, 16, 4, seed=3)
     for name in SAMPLERS:
         yield DrawnTriplets(INDICES, LABELS, 18, 3, name, {})
+    pairs = torch.stack([INDICES, INDICES.roll(7)], dim=1)
+    yield Anchored(INDICES, (Partners.of(pairs, 160),), 16, seed=3)
+    yield ListedTriplets(INDICES.view(-1, 3), 18, seed=3)
 
 
 @pytest.mark.parametrize(

@@ -176,9 +176,10 @@ class Anchored:
     def __iter__(self) -> Iterator[Drawn]:
         generator = Generator().manual_seed(self.seed)
         at_once = max(1, self.batch_size // (1 + len(self.lists)))
+        full = max(1, len(self.anchors) // at_once)
         while True:
             order = torch.randperm(len(self.anchors), generator=generator)
-            for places in order.split(at_once):
+            for places in order.split(at_once)[:full]:
                 anchors = self.anchors[places]
                 drawn = [one.draw(anchors, generator) for one in self.lists]
                 yield Drawn(torch.cat([anchors, *drawn]).unique(), None)
@@ -196,9 +197,11 @@ class ListedTriplets:
 
     def __iter__(self) -> Iterator[Drawn]:
         generator = Generator().manual_seed(self.seed)
+        at_once = max(1, self.batch_size // 3)
+        full = max(1, len(self.triplets) // at_once)
         while True:
             order = torch.randperm(len(self.triplets), generator=generator)
-            for places in order.split(max(1, self.batch_size // 3)):
+            for places in order.split(at_once)[:full]:
                 rows, triplets = Triplets(*self.triplets[places].T).compact()
                 yield Drawn(rows, triplets)
 
