@@ -21,7 +21,11 @@ from gradsnap.coders import (
     load_coder,
     unpacked_bits,
 )
-from gradsnap.coders.quantizers import CompositeQuantizer, SupervisedQuantizer
+from gradsnap.coders.quantizers import (
+    CompositeQuantizer,
+    LocallyOptimizedProductQuantizer,
+    SupervisedQuantizer,
+)
 from gradsnap.coders.tables import sums_of_own
 from gradsnap.errors import InputError, NotFittedError
 from tests.conftest import (
@@ -48,8 +52,8 @@ def some_codes(coder: Coder, count: int) -> Tensor:
     return torch.randint(coder.codebook_size, size, generator=generator)
 
 
-def test_one_registry_has_both_families_and_sq() -> None:
-    assert list(CODERS) == [*QUANTIZERS, "sq", *HASHERS]
+def test_one_registry_has_both_families_and_the_others() -> None:
+    assert list(CODERS) == [*QUANTIZERS, "sq", "lopq", *HASHERS]
     assert len(set(CODERS.values())) == len(CODERS)
 
 
@@ -195,8 +199,8 @@ def slow_distance(coder: Coder, query: Tensor, code: Tensor) -> float:
         return sum(w for w, a, b in zip(weights, asked, found, strict=True) if a != b)
     if isinstance(coder, SupervisedQuantizer):
         return slow_distance(coder.quantizer, coder.project(query[None])[0], code)
-    assert isinstance(coder, Quantizer)
-    square = (query - coder.decode(code[None])[0]).double().square().sum()
+    assert isinstance(coder, Quantizer | LocallyOptimizedProductQuantizer)
+    square = (query - coder._decode(code[None].long())[0]).double().square().sum()
     return max(float(square) - slack(coder, code), 0)
 
 
@@ -220,8 +224,8 @@ def test_distances_are_those_of_a_loop(coder: Coder) -> None:
 def test_code_tables_are_tables_of_what_the_code_stands_for(coder: Coder) -> None:
     x = rows(9)
     codes = coder.encode(x)
-    if isinstance(coder, Quantizer):
-        wanted = coder.tables(coder.decode(codes))
+    if isinstance(coder, Quantizer | LocallyOptimizedProductQuantizer):
+        wanted = coder.tables(coder._decode(codes.long()))
     elif isinstance(coder, SupervisedQuantizer):
         wanted = coder.quantizer.tables(coder.quantizer.decode(codes))
     else:

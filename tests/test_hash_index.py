@@ -85,7 +85,7 @@ def test_cross_terms_of_rare_codes_count() -> None:
     torch.testing.assert_close(found.distances, exact.sort(dim=1).values)
 
 
-@pytest.mark.parametrize("kind", ["pq", "itq", "weighted", "sq"])
+@pytest.mark.parametrize("kind", ["pq", "itq", "weighted", "sq", "lopq"])
 def test_fit_passes_labels_on(kind: str) -> None:
     index = ExhaustiveIndex(CODERS[kind].of_bits(32, 16))
     assert index.learns

@@ -6,7 +6,7 @@ from torch import nn
 
 import gradsnap as gs
 from gradsnap.coders.quantizers import QUANTIZERS
-from gradsnap.layers import LAYERS, build_layer
+from gradsnap.layers import LAYERS, build_layer, gives_items
 from tests.test_snapping import DIM, backward, fitted, rows
 
 
@@ -72,7 +72,8 @@ def test_every_layer_trains_a_network_a_step(name: str) -> None:
     embeddings = network(rows(32, 3).float())
     out = layer(embeddings)
     assert out.shape == embeddings.shape
-    gs.TripletLoss()(out, labels).backward()
+    queries, items = (embeddings, out) if gives_items(layer) else (out, None)
+    gs.TripletLoss()(queries, labels, items=items).backward()
     torch.optim.SGD(network.parameters(), lr=0.1).step()
     assert network.weight.isfinite().all()
     assert not torch.equal(network.weight, before)
@@ -88,4 +89,7 @@ def test_the_registry_is_complete() -> None:
         "straight-through",
         "straight-through-codes",
         "soft-assignment",
+        "soft-codes",
+        "hard-codes",
+        "fixed-codes",
     ]

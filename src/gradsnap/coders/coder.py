@@ -5,7 +5,8 @@ What a coder can do is said by its type:
     Coder            fit, encode, tables, distances, save: enough to index and search
     ├── Quantizer    also decode, error, update and candidates: codes stand for vectors
     ├── Hasher       bits, compared by Hamming distance
-    └── SupervisedQuantizer   codes of vectors that were mapped first
+    ├── SupervisedQuantizer   codes of vectors that were mapped first
+    └── LocallyOptimizedProductQuantizer   codes that begin with a cell
 """
 
 import hashlib

@@ -8,12 +8,14 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
 from gradsnap.layers.rivals import (
+    FixedCodes,
     SoftAssignment,
     StraightThrough,
     StraightThroughCodes,
 )
 from gradsnap.layers.rules import OutputRegularization, PrintedRule, SnappingRule
 from gradsnap.layers.snapping import CodeSnapping, GradientSnapping
+from gradsnap.layers.soft_codes import HardCodes, SoftCodes
 from gradsnap.registry import build, options_of
 
 
@@ -53,6 +55,9 @@ LAYERS: dict[str, Callable[..., nn.Module]] = {
     "straight-through": StraightThrough,
     "straight-through-codes": StraightThroughCodes,
     "soft-assignment": SoftAssignment,
+    "soft-codes": SoftCodes,
+    "hard-codes": HardCodes,
+    "fixed-codes": FixedCodes,
 }
 """Every layer by its short name, with its own options and their defaults."""
 
@@ -88,11 +93,14 @@ def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
 __all__ = [
     "LAYERS",
     "CodeSnapping",
+    "FixedCodes",
     "GradientSnapping",
+    "HardCodes",
     "OutputRegularization",
     "PrintedRule",
     "SnappingRule",
     "SoftAssignment",
+    "SoftCodes",
     "StraightThrough",
     "StraightThroughCodes",
     "build_layer",

@@ -34,6 +34,28 @@ class StraightThroughCodes(StraightThrough):
     gives_items = True
 
 
+class FixedCodes(nn.Module):
+    """Items as their codes say, with no gradient to the embeddings they come from.
+
+    What the loss says of items moves codewords that learn by gradient, and nothing
+    else; queries are embeddings and learn as they do.
+
+    Args:
+        quantizer: fitted before the first call.
+    """
+
+    gives_items = True
+
+    def __init__(self, quantizer: Quantizer) -> None:
+        super().__init__()
+        self.quantizer = quantizer
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Reconstructions (n, dim) of embeddings (n, dim)."""
+        items: Tensor = self.quantizer(embeddings).to(embeddings.dtype)
+        return items
+
+
 class SoftAssignment(nn.Module):
     """Forward, the reconstruction q(y); backward, through a soft choice of codewords.
 

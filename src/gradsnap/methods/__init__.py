@@ -6,7 +6,12 @@ from torch import nn
 
 from gradsnap.losses import LOSSES
 from gradsnap.methods.dhn import DHN
+from gradsnap.methods.dpq import DPQ
+from gradsnap.methods.dqn import DQN
+from gradsnap.methods.dtq import DTQ
+from gradsnap.methods.jpq import JPQ
 from gradsnap.methods.method import Method, Recipe
+from gradsnap.methods.pqn import PQN
 from gradsnap.methods.regularizers import REGULARIZERS, QuantizationPenalty
 
 METHODS: dict[str, Recipe] = {
@@ -25,6 +30,11 @@ METHODS: dict[str, Recipe] = {
     ),
     "plain": Recipe(summary="triplet loss, codes fitted afterwards"),
     "dhn": DHN,
+    "dqn": DQN,
+    "pqn": PQN,
+    "dpq": DPQ,
+    "dtq": DTQ,
+    "jpq": JPQ,
 }
 """Every method by its short name; being in here is being tested."""
 

@@ -2,6 +2,7 @@
 
 from gradsnap.coders.quantizers.additive import AdditiveQuantizer
 from gradsnap.coders.quantizers.composite import CompositeQuantizer
+from gradsnap.coders.quantizers.local import LocallyOptimizedProductQuantizer
 from gradsnap.coders.quantizers.optimized import OptimizedProductQuantizer
 from gradsnap.coders.quantizers.product import ProductQuantizer
 from gradsnap.coders.quantizers.quantizer import Candidates, Quantizer
@@ -27,6 +28,7 @@ __all__ = [
     "Candidates",
     "CompositeQuantizer",
     "GeneralizedResidualQuantizer",
+    "LocallyOptimizedProductQuantizer",
     "OptimizedProductQuantizer",
     "ProductQuantizer",
     "Quantizer",
