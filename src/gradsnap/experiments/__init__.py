@@ -1,0 +1,1 @@
+"""Experiments: every table and figure of the paper, measured again."""
