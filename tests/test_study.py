@@ -198,6 +198,6 @@ def test_a_short_run_gives_every_figure(tmp_path: Path) -> None:
     config = cell.config(METHODS[-1], METHODS[-1].choices()[0], seed=0)
     found = asdict(outcome(config, RunCache(tmp_path / "runs")))
     assert found.pop("fitted_to") in ("none", "train", "database")
-    assert (found.pop("points"), found.pop("precisions")) == ([], [])
+    assert len(found.pop("points")) == len(found.pop("precisions")) > 5
     assert sum(found.pop("conformity")) > 0
     assert all(value > 0 for value in found.values())

@@ -112,10 +112,10 @@ class Bench:
         self, contender: Contender, choice: Choice, bits: int, seed: int
     ) -> TrainingConfig:
         """The configuration of one run."""
-        source = {"source": self.source.data, "root": self.source.root}
+        source: Record = {"source": self.source.data, "root": self.source.root}
         if not self.trunk.trained:
             source = {"source": str(self.fixed), "root": None}
-        own = {
+        own: Tables = {
             "data": source | {"split_seed": seed},
             "run": {"seed": seed},
             "coder": {"bits": bits},
@@ -144,7 +144,9 @@ class Bench:
         """The figures of one run, from the cache where it was run before."""
         return outcome(self.config(contender, choice, bits, seed), self.cache, measures)
 
-    def choose(self, contender: Contender, bits: int) -> Generator[str, None, Choice]:
+    def choose(
+        self, contender: Contender, bits: int, measures: Measures | None = None
+    ) -> Generator[str, None, Choice]:
         """The choice whose codes rank best on the validation part of seed 0.
 
         Yields a sentence after each run.
@@ -152,7 +154,7 @@ class Bench:
         search = self.limited(contender).search()
         choice = next(search)
         while True:
-            found = self.outcome(contender, choice, bits, 0)
+            found = self.outcome(contender, choice, bits, 0, measures)
             yield (
                 f"{contender.name}, {bits} bits, {choice}: validation "
                 f"{found.validation_map:.3f} ({found.seconds:.0f} s)"
@@ -197,8 +199,8 @@ class Bench:
             "trunk": name,
             "steps": config.run.steps,
             "batch size": config.run.batch_size,
-            "embedding": f"{trunk.dim}-d, or one dimension a bit where outputs are bits",
-            "optimizer": f"{config.optimizer.name}, {config.optimizer.schedule} schedule",
+            "embedding": f"{trunk.dim}-d, or one dimension a bit",
+            "optimizer": f"{config.optimizer.name}, {config.optimizer.schedule}",
             "validation": f"{config.data.validation:g} of the training part",
             "settings": " ".join(self.words) or "none",
         }

@@ -35,6 +35,8 @@ class Cell:
     """The paper's figure, as printed."""
     about: Record = field(default_factory=dict)
     """What else is known: rate, strength, MAP of floats, seconds, why it failed."""
+    words: str = ""
+    """Ours, where a cell holds words."""
 
     @property
     def shown(self) -> str:
@@ -43,6 +45,8 @@ class Cell:
         >>> Cell("a", "b", (0.25,)).shown, Cell("a", "b", (0.25, 0.75)).shown
         ('0.250', '0.500 ± 0.250')
         """
+        if self.words:
+            return self.words
         if not self.values:
             return "failed" if "error" in self.about else "–"
         mean = Mean.of(self.values)
@@ -58,7 +62,7 @@ class Cell:
             "column": self.column,
             "x": self.x,
             "paper": self.published,
-            "ours": mean.value if mean else None,
+            "ours": mean.value if mean else self.words or None,
             "standard_error": mean.error if mean and known else None,
             "seeds": len(self.values),
             "values": list(self.values),
@@ -79,6 +83,8 @@ class Result:
     axes: Axes
     card: ProtocolCard | None
     notes: Sequence[str] = ()
+    choices: str = ""
+    """What was chosen for each contender, and on what."""
     finished: bool = True
 
     def rows(self) -> list[str]:
@@ -108,6 +114,7 @@ class Result:
             "data": self.data,
             "finished": self.finished,
             "card": self.card.record() if self.card else None,
+            "choices": self.choices,
             "notes": list(self.notes),
             "cells": [cell.record() for cell in self.cells],
         }

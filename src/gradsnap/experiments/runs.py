@@ -31,6 +31,8 @@ from gradsnap.training.defaults import divided
 from gradsnap.training.scoring import rules_of
 
 NEAREST = 10
+POINTS = (1, 10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
+"""The N of precision at N; those beyond the database are left out."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Measures:
-    """What else is measured of a ranking."""
+    """How a ranking is measured, where a table has rules of its own."""
 
     length: int | None = None
     """How many results MAP looks at; None: as the protocol says."""
-    points: tuple[int, ...] = ()
-    """The N of precision at N; those beyond the database are left out."""
 
     def rules(self, protocol: str | None) -> RankingRules:
         """The rules of the ranking."""
@@ -107,11 +107,10 @@ def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
     dataset = model.open(config.data.source, config.data.root)
     data = config.data.model_copy(update={"protocol": model.card["protocol"]["name"]})
     split, rules = divided(dataset, data), measures.rules(data.protocol)
-    points = tuple(n for n in measures.points if n <= rules.cut(len(split.database)))
     ask = (split.validation, split.validation_database)
-    chosen_by, _ = _ranked(model, dataset, ask, rules, ())
+    chosen_by, _ = _ranked(model, dataset, ask, rules)
     ask = (split.queries, split.database)
-    codes, floats = _ranked(model, dataset, ask, rules, points)
+    codes, floats = _ranked(model, dataset, ask, rules)
     return Outcome(
         validation_map=chosen_by.map,
         code_map=codes.map,
@@ -120,8 +119,8 @@ def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
         float_precision=precision_at(floats, NEAREST),
         fitted_to=model.card["coder_fitted_to"],
         seconds=time.perf_counter() - started,
-        points=list(points),
-        precisions=[precision_at(codes, n) for n in points],
+        points=list(codes.points),
+        precisions=list(codes.precision),
         conformity=conformity,
     )
 
@@ -131,7 +130,6 @@ def _ranked(
     dataset: Dataset,
     ask: tuple[Tensor, Tensor],
     rules: RankingRules,
-    points: tuple[int, ...],
 ) -> tuple[Evaluation, Evaluation]:
     """How codes and floats rank: items (q,) that ask, items (n,) that are searched."""
     if dataset.labels is None:
@@ -142,10 +140,10 @@ def _ranked(
     queries, database = (model.embed(dataset, indices=one).to(device) for one in ask)
     by_codes = code_distances(coder, queries, coder.encode(database))
     by_floats = EmbeddingDistances(queries, database)
-    every = sorted({min(NEAREST, rules.cut(len(database))), *points})
+    points = [n for n in POINTS if n <= rules.cut(len(database))]
     return (
-        evaluate(by_codes, *labels, rules, points=every),
-        evaluate(by_floats, *labels, rules, points=every),
+        evaluate(by_codes, *labels, rules, points=points),
+        evaluate(by_floats, *labels, rules, points=points),
     )
 
 

@@ -1,9 +1,8 @@
 """Coders on fixed vectors: nothing is trained but the coder itself."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,11 +10,18 @@ from torch import Tensor
 import gradsnap as gs
 from gradsnap.coders import CODERS, HASHERS, Coder
 from gradsnap.data import Split, open_vectors
-from gradsnap.evaluation import Distances, EmbeddingDistances, code_distances, evaluate
+from gradsnap.errors import InputError
+from gradsnap.evaluation import (
+    Distances,
+    EmbeddingDistances,
+    RankingRules,
+    code_distances,
+    evaluate,
+)
 from gradsnap.experiments.bench import Bench
 from gradsnap.experiments.cache import Record, placeless
 from gradsnap.experiments.layouts import layout_of
-from gradsnap.experiments.runs import Measures, precision_at
+from gradsnap.experiments.runs import POINTS, Measures
 from gradsnap.registry import options_of
 
 FIT_ROWS = 10_000
@@ -68,23 +74,29 @@ def shallow_figures(
         "vectors": placeless(str(file)),
         "split": split.hash,
         "fit_rows": FIT_ROWS,
-        "measures": [measures.length, list(measures.points)],
+        "length": measures.length,
     }
     cell = _Cell(file, kind, bits, split, options, seed)
     rules = measures.rules(bench.base.data.protocol)
-    return bench.cache.figures(about, lambda: cell.measured(measures, rules))
+    return bench.cache.figures(about, lambda: cell.measured(rules))
 
 
 def shallow_over_seeds(
-    bench: Bench, file: Path, kind: str, bits: int, measures: Measures | None = None
+    bench: Bench,
+    files: Sequence[Path],
+    kind: str,
+    bits: int,
+    measures: Measures | None = None,
 ) -> Generator[str, None, list[Record]]:
-    """The figures of all seeds; yields a sentence after each."""
+    """The figures of all seeds, each on its file; yields a sentence after each."""
     found = []
-    for seed in range(bench.seeds):
+    for seed, file in enumerate(files):
         one = shallow_figures(bench, file, kind, bits, seed, measures)
         found.append(one)
-        took = f"({one['seconds']:.0f} s)"
-        yield f"{kind} on {file.stem}, {bits} bits, seed {seed}: MAP {one['code_map']:.3f} {took}"
+        yield (
+            f"{kind} on {file.stem}, {bits} bits, seed {seed}: MAP "
+            f"{one['code_map']:.3f} ({one['seconds']:.0f} s)"
+        )
     return found
 
 
@@ -107,25 +119,24 @@ class _Cell:
         self.file, self.kind, self.bits = file, kind, bits
         self.split, self.options, self.seed = split, options, seed
 
-    def measured(self, measures: Measures, rules: Any) -> Record:
+    def measured(self, rules: RankingRules) -> Record:
         """The figures, as plain values."""
         started = time.perf_counter()
         dataset = open_vectors(self.file)
         split, labels = self.split, dataset.labels
         if labels is None:
-            raise gs.InputError(f"{self.file} has no labels")
+            raise InputError(f"{self.file} has no labels")
         rows = dataset.items.batch(split.database)
         queries = dataset.items.batch(split.queries)
         train = dataset.items.batch(split.train)
         table = self.table(queries, rows, train, labels[split.train])
-        cut = rules.cut(len(rows))
-        points = [n for n in measures.points if n <= cut]
+        points = [n for n in POINTS if n <= rules.cut(len(rows))]
         asked = labels[split.queries], labels[split.database]
-        found = evaluate(table, *asked, rules, points=points or [1])
+        found = evaluate(table, *asked, rules, points=points)
         return {
             "code_map": found.map,
             "points": points,
-            "precisions": [precision_at(found, n) for n in points],
+            "precisions": list(found.precision),
             "seconds": time.perf_counter() - started,
         }
 

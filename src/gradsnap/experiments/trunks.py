@@ -100,7 +100,8 @@ class _Averaged(WithoutHead):
 
     def forward(self, ready: Tensor) -> Tensor:
         """(n, 256) of preprocessed images (n, 3, side, side)."""
-        return super().forward(ready).unflatten(1, (256, -1)).mean(dim=2)
+        maps: Tensor = super().forward(ready).unflatten(1, (256, -1))  # (n, 256, 36)
+        return maps.mean(dim=2)
 
 
 def gist(dataset: Dataset, weights: str | None) -> Tensor:

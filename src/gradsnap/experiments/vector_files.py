@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -22,10 +23,13 @@ def vector_file(path: Path, dataset: Dataset, make: Callable[[], Tensor]) -> Pat
     if not path.is_file():
         if dataset.labels is None:
             raise InputError(f"{dataset.name} has no labels")
-        arrays = {"vectors": make().cpu().numpy(), "labels": dataset.labels.numpy()}
+        arrays: dict[str, Any] = {
+            "vectors": make().cpu().numpy(),
+            "labels": dataset.labels.numpy(),
+        }
         if dataset.held_out is not None:
             arrays["held_out"] = dataset.held_out.numpy()
         make_folder(path.parent)
         with replacing(path) as temporary, temporary.open("wb") as stream:
-            np.savez(stream, **arrays)
+            np.savez(stream, allow_pickle=False, **arrays)
     return path
