@@ -1,7 +1,5 @@
 """The picture of the study: MAP against bits, a line for each method."""
 
-import math
-
 from benchmarks.study_cells import LAYOUTS, PLAIN
 from benchmarks.study_rows import CellRows
 from gradsnap.experiments.means import Mean
@@ -40,6 +38,5 @@ def lines_of(cells: list[CellRows], data: str) -> list[Series]:
 
 def _panel(name: str, lines: list[Series]) -> Panel:
     bits = [one.bits for one in LAYOUTS]
-    ends = math.log2(bits[0]), math.log2(bits[-1])
-    frame = DoublingFrame(ends, padded(lines), ("bits", "code MAP"))
+    frame = DoublingFrame((bits[0], bits[-1]), padded(lines), ("bits", "code MAP"))
     return Panel(name, frame, lines, bits)

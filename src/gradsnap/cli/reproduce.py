@@ -25,7 +25,8 @@ Examples:
 `gradsnap reproduce figure-4b --data data/voc2007-part` – a stand-in for NUS-WIDE
 """
 
-logger = logging.getLogger("gradsnap.reproduce")
+SHOWN = 8
+"""Columns on a terminal; the page has all."""
 
 
 def reproduce(
@@ -187,16 +188,18 @@ def _report(result: "Result", page: Path, as_json: bool, quiet: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    columns = result.columns()
+    every = result.columns()
+    columns = every[:: -(-len(every) // SHOWN) or 1]
     table = Table(title=result.title, title_justify="left")
     for head in ("method", *columns):
-        table.add_column(head)
+        table.add_column(head, overflow="fold")
     for row in result.rows():
         cells = [result.cell(row, column) for column in columns]
         table.add_row(row, *(_both(one.published, one.shown) for one in cells))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
-    console.print("ours, and in brackets the paper's", highlight=False)
+    some = "" if columns == every else f"; {len(columns)} of {len(every)} columns"
+    console.print(f"ours, and in brackets the paper's{some}", highlight=False)
     sys.stdout.write(f"{page}\n")
 
 

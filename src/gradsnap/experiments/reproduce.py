@@ -44,10 +44,11 @@ class Reproduction:
 
     def _result(self, plan: Plan, finished: bool) -> Result:
         one = self.experiment
+        where = f" on {self.bench.source.title}" if one.trains else ""
         quick = " (quick: these figures mean little)" if self.bench.quick else ""
         return Result(
             one.name,
-            f"{one.name}: {one.summary}{quick}",
+            f"{one.name}{where}: {one.summary}{quick}",
             one.label,
             self.bench.source.title if plan.card else "",
             [*self.cells, *plan.cells],

@@ -161,7 +161,8 @@ class _Row:
 
     def cell(self, kind: str, values: tuple[float, ...], error: str = "") -> Cell:
         about = {"error": error} if error else {}
-        published = paper.MAPS[self.one.system].get(kind, "")
+        same = self.bench.source.slug == EXPERIMENT.data
+        published = paper.MAPS[self.one.system].get(kind, "") if same else ""
         return Cell(
             self.one.name, kind, values, None, self.one.system, published, about
         )

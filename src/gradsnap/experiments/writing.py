@@ -3,13 +3,14 @@
 import csv
 import io
 import json
-import math
 from pathlib import Path
 
+from gradsnap.experiments.contenders import coder_of
+from gradsnap.experiments.means import Mean
 from gradsnap.experiments.results import Cell, Record, Result
 from gradsnap.files import make_folder, write_text
 from gradsnap.reports.panels import DoublingFrame, NamedFrame, Panel, panels_picture
-from gradsnap.reports.svg import Frame, Look, Series, padded
+from gradsnap.reports.svg import Frame, Look, Point, Series, padded
 
 COLUMNS = (
     "row",
@@ -144,31 +145,46 @@ def _failures(result: Result) -> list[str]:
 
 
 def picture(result: Result) -> str:
-    """A line for each row, as an SVG file; empty where nothing was measured."""
-    columns = result.columns()
+    """A line for each row, as an SVG file; empty where nothing was measured.
+
+    Coders on fixed vectors have a panel of their own.
+    """
+    trained = [row for row in result.rows() if coder_of(row) is None]
+    fixed = [row for row in result.rows() if coder_of(row) is not None]
+    groups = {result.data: _lines(result, trained), ON_FIXED: _lines(result, fixed)}
+    groups = {name: lines for name, lines in groups.items() if lines}
+    if not groups:
+        return ""
+    up = padded([line for lines in groups.values() for line in lines])
+    panels = [_panel(result, name, lines, up) for name, lines in groups.items()]
+    return panels_picture(result.title, panels)
+
+
+ON_FIXED = "coders on fixed vectors"
+
+
+def _lines(result: Result, rows: list[str]) -> list[Series]:
     lines: list[Series] = []
-    for row in result.rows():
-        points = []
-        for place, column in enumerate(columns):
-            cell = result.cell(row, column)
-            if cell.values:
-                x = float(place) if cell.x is None else cell.x
-                points.append((x, sum(cell.values) / len(cell.values)))
+    for row in rows:
+        cells = [result.cell(row, column) for column in result.columns()]
+        points = [
+            (float(place) if cell.x is None else cell.x, Mean.of(cell.values).value)
+            for place, cell in enumerate(cells)
+            if cell.values
+        ]
         if points:
             lines.append(Series(row, points, Look.numbered(len(lines))))
-    if not lines:
-        return ""
-    return panels_picture(result.title, [_panel(result, columns, lines)])
+    return lines
 
 
-def _panel(result: Result, columns: list[str], lines: list[Series]) -> Panel:
-    names, up = (result.axes.across, result.axes.up), padded(lines)
-    places = sorted({x for line in lines for x, _ in line.points})
+def _panel(result: Result, name: str, lines: list[Series], up: Point) -> Panel:
+    names, columns = (result.axes.across, result.axes.up), result.columns()
+    places = sorted({cell.x for cell in result.cells if cell.x is not None})
+    if not places:
+        numbers = [float(number) for number in range(len(columns))]
+        ends = (0.0, len(columns) - 1.0)
+        return Panel(name, NamedFrame(ends, up, names, columns), lines, numbers)
     ends = places[0], places[-1]
-    if all(cell.x is None for cell in result.cells):
-        frame: Frame = NamedFrame((0.0, len(columns) - 1.0), up, names, columns)
-        return Panel(result.data, frame, lines, [float(n) for n in range(len(columns))])
     if not result.axes.doubling:
-        return Panel(result.data, Frame(ends, up, names), lines)
-    logs = math.log2(ends[0]), math.log2(ends[1])
-    return Panel(result.data, DoublingFrame(logs, up, names), lines, places)
+        return Panel(name, Frame(ends, up, names), lines)
+    return Panel(name, DoublingFrame(ends, up, names), lines, places)

@@ -18,7 +18,8 @@ from gradsnap.reports.svg import (
 )
 
 TITLE_HEIGHT, LINE_HEIGHT = 26, 20
-COLUMNS = 2
+SAMPLE_WIDTH, LETTER_WIDTH = 74, 7
+"""Of a line's sample with its margins, and of a letter of its name."""
 STYLE = """
 svg{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .card{fill:#fff;stroke:#d9dde3}text{fill:#545d6b}text.name{fill:#1a1f27;font-weight:600}
@@ -32,11 +33,13 @@ svg{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 
 
 class DoublingFrame(Frame):
-    """Axes whose horizontal one doubles from mark to mark; its ends are logarithms."""
+    """Axes whose horizontal one doubles from mark to mark; its values are positive."""
 
     def place(self, point: Point) -> Point:
         """Where a point lies on the picture."""
-        return super().place((math.log2(point[0]), point[1]))
+        first, last = map(math.log2, self.across)
+        even = Frame((first, last), self.up, self.names)
+        return even.place((math.log2(point[0]), point[1]))
 
 
 @dataclass(frozen=True)
@@ -61,21 +64,45 @@ class Panel(NamedTuple):
 
 
 def panels_picture(title: str, panels: Sequence[Panel]) -> str:
-    """The charts of the panels and the legend of the first, as a whole SVG file."""
-    legend = panels[0].lines if panels else ()
-    wide = WIDTH * max(len(panels), COLUMNS)
-    high = HEIGHT + TITLE_HEIGHT + LINE_HEIGHT * math.ceil(len(legend) / COLUMNS) + 12
+    """The charts side by side with their legends below, as a whole SVG file.
+
+    Panels with the same lines share one legend; others have one each.
+    """
+    names = {tuple(line.name for line in panel.lines) for panel in panels}
+    shared = len(panels) > 1 and len(names) == 1
+    legends = [
+        _legend(panel.lines, number * WIDTH, WIDTH * len(panels) if shared else WIDTH)
+        for number, panel in enumerate(panels[:1] if shared else panels)
+    ]
+    wide = WIDTH * max(len(panels), 1)
+    high = HEIGHT + TITLE_HEIGHT + max((one.height for one in legends), default=0) + 12
     card = {"x": "0.5", "y": "0.5", "width": str(wide - 1), "height": str(high - 1)}
     body = markup(
         tag("title", title),
         tag("style", Markup(STYLE.strip())),
         tag("rect", class_="card", rx="12", **card),
         *(_drawn(panel, number) for number, panel in enumerate(panels)),
-        *(_entry(line, number) for number, line in enumerate(legend)),
+        *(one.drawn for one in legends),
     )
     size = f"0 0 {wide} {high}"
     whole = tag("svg", body, xmlns="http://www.w3.org/2000/svg", viewBox=size)
     return f"{whole}\n"
+
+
+class _Legend(NamedTuple):
+    drawn: Markup
+    height: int
+
+
+def _legend(lines: Sequence[Series], left: int, wide: int) -> _Legend:
+    """The names of lines in as many columns as they leave room for."""
+    longest = max((len(line.name) for line in lines), default=1)
+    columns = max(1, wide // (SAMPLE_WIDTH + LETTER_WIDTH * longest))
+    entries = [
+        _entry(line, left + wide * (number % columns) // columns, number // columns)
+        for number, line in enumerate(lines)
+    ]
+    return _Legend(markup(*entries), LINE_HEIGHT * math.ceil(len(lines) / columns))
 
 
 def _drawn(panel: Panel, number: int) -> Markup:
@@ -88,10 +115,9 @@ def _drawn(panel: Panel, number: int) -> Markup:
     return tag("g", heading, sized, transform=moved)
 
 
-def _entry(line: Series, number: int) -> Markup:
+def _entry(line: Series, left: int, place: int) -> Markup:
     """A line of the legend."""
-    x = 24 + WIDTH * (number % COLUMNS)
-    y = HEIGHT + TITLE_HEIGHT + 10 + LINE_HEIGHT * (number // COLUMNS)
+    x, y = left + 24, HEIGHT + TITLE_HEIGHT + 10 + LINE_HEIGHT * place
     sample = line.look.line(f"M{x} {y}h34")
     mark = line.look.mark((x + 17.0, float(y))) if line.marked else Markup()
     return markup(sample, mark, text((x + 44, y + 4), line.name, anchor="start"))
