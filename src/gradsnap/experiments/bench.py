@@ -94,7 +94,7 @@ class Bench:
 
     @property
     def _words(self) -> list[str]:
-        return [*self.words, *(QUICK if self.quick else ())]
+        return [*(QUICK if self.quick else ()), *self.words]
 
     def split(self, seed: int) -> Split:
         """The split of a seed."""

@@ -80,7 +80,7 @@ FROM_CACHE = 0.5
 def duration(seconds: float) -> str:
     """Hours and minutes, or minutes, or seconds.
 
-    >>> duration(4000), duration(150), duration(12.3)
+    >>> duration(4000), duration(200), duration(12.3)
     ('1 h 07 min', '3 min', '12 s')
     """
     if seconds < 100:
