@@ -14,11 +14,14 @@ from typing import Any
 
 from benchmarks import report
 from benchmarks.learning import CACHE
-from benchmarks.study_cells import METHODS, TASKS, Choice, Layout, Method, Task
+from benchmarks.study_cells import METHODS, TASKS, Task
 from benchmarks.study_page import write_page
 from benchmarks.study_rows import StudyRow, row_of
-from benchmarks.study_runs import Outcome, outcome
 from benchmarks.vectors import MissingData, Setting
+from gradsnap.experiments.cache import RunCache
+from gradsnap.experiments.contenders import Choice, Contender
+from gradsnap.experiments.layouts import Layout
+from gradsnap.experiments.runs import Outcome, outcome
 from gradsnap.training import TrainingConfig, make_config
 
 FOLDER = CACHE.parent / "study"
@@ -82,17 +85,17 @@ class Cell:
             runs = [trials[best], *(self.outcome(method, best, n) for n in others)]
             yield row_of(self.task.name, self.layout, method, best, runs)
 
-    def outcome(self, method: Method, choice: Choice, seed: int) -> Outcome:
+    def outcome(self, method: Contender, choice: Choice, seed: int) -> Outcome:
         """The figures of one run, with a line about it."""
         config = self.config(method, choice, seed)
-        found = outcome(config, FOLDER / "runs")
+        found = outcome(config, RunCache(FOLDER / "runs"))
         where = f"{self.task.name}, {self.layout}, {method.name}, {choice}, seed {seed}"
         report.say(
             f"{where}: validation {found.validation_map:.3f} ({found.seconds:.1f} s)"
         )
         return found
 
-    def config(self, method: Method, choice: Choice, seed: int) -> TrainingConfig:
+    def config(self, method: Contender, choice: Choice, seed: int) -> TrainingConfig:
         """The configuration of one run."""
         sections = {**COMMON, **self.task.settings}
         tables = {

@@ -4,7 +4,6 @@ All data are vectors in a file: pixels, or the outputs of a frozen network. Each
 is divided by a protocol whose seed is the run's; see ``benchmarks.study``.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,37 +18,17 @@ from torch import Tensor
 import gradsnap as gs
 from benchmarks.vectors import MissingData, Setting
 from gradsnap.data import Dataset, open_dataset
+from gradsnap.experiments.contenders import STRENGTH, Contender
+from gradsnap.experiments.layouts import Layout
 from gradsnap.files import replacing
 from gradsnap.inference.trunk import Trunk
 from gradsnap.networks import build_network
-
-RATES = (0.003, 0.01)
-"""Learning rates to choose from."""
 
 ROWS = 16_000
 """Images of CIFAR-10: 1,000 ask, 5,000 train, 10,000 are searched."""
 
 MNIST_ROWS = 6_000
 """Images of MNIST: 500 ask, 2,000 train, 3,500 are searched."""
-
-
-class Layout(NamedTuple):
-    """How a code is divided."""
-
-    num_codebooks: int
-    codebook_size: int
-
-    @property
-    def bits(self) -> int:
-        """Length of a code.
-
-        >>> Layout(2, 4).bits, str(Layout(2, 4))
-        (4, '2 × 4')
-        """
-        return self.num_codebooks * round(math.log2(self.codebook_size))
-
-    def __str__(self) -> str:
-        return f"{self.num_codebooks} × {self.codebook_size}"
 
 
 LAYOUTS = (Layout(2, 4), Layout(2, 16), Layout(4, 16), Layout(4, 256))
@@ -62,68 +41,23 @@ class Labelled(NamedTuple):
     labels: NDArray[np.int64]
 
 
-class Choice(NamedTuple):
-    """What is chosen for a method on the validation part."""
-
-    rate: float
-    strength: float | None = None
-    """λ, μ or τ; None where the method has none."""
-
-    def __str__(self) -> str:
-        strength = "" if self.strength is None else f", strength {self.strength:g}"
-        return f"rate {self.rate:g}{strength}"
-
-
-@dataclass(frozen=True)
-class Method:
-    """A line of the study.
-
-    Args:
-        name: shown in the table.
-        settings: ``section.key=value``, the same in all its runs.
-        key: the setting that its strength is; empty where it has none.
-        strengths: to choose from.
-    """
-
-    name: str
-    settings: tuple[str, ...]
-    key: str = ""
-    strengths: tuple[float, ...] = ()
-
-    def choices(self) -> list[Choice]:
-        """Every rate with every strength.
-
-        >>> [str(one) for one in Method("m", (), "loss.mixture", (1,)).choices()]
-        ['rate 0.003, strength 1', 'rate 0.01, strength 1']
-        """
-        strengths = self.strengths or (None,)
-        return [Choice(rate, one) for rate in RATES for one in strengths]
-
-    def overrides(self, choice: Choice) -> list[str]:
-        """The settings of a run with that choice."""
-        own = [] if choice.strength is None else [f"{self.key}={choice.strength}"]
-        return [*self.settings, f"optimizer.rate={choice.rate}", *own]
-
-
-STRENGTH = "layer.options.strength"
-
 METHODS = (
-    Method("plain + PQ", ("layer.name=plain",)),
-    Method("plain + OPQ", ("layer.name=plain", "coder.kind=opq")),
-    Method(
+    Contender("plain + PQ", ("layer.name=plain",)),
+    Contender("plain + OPQ", ("layer.name=plain", "coder.kind=opq")),
+    Contender(
         "output regularization",
         ("layer.name=output-regularization",),
         STRENGTH,
         (0.1, 1.0),
     ),
-    Method("straight-through", ("layer.name=straight-through",)),
-    Method(
+    Contender("straight-through", ("layer.name=straight-through",)),
+    Contender(
         "soft assignment",
         ("layer.name=soft-assignment",),
         "layer.options.temperature",
         (0.1, 1.0),
     ),
-    Method(
+    Contender(
         "straight-through codes, commitment",
         (
             "layer.name=straight-through-codes",
@@ -131,9 +65,9 @@ METHODS = (
             "regularizer.options.strength=0.1",
         ),
     ),
-    Method("snapping", ("layer.name=snapping",), STRENGTH, (0.3, 1.0)),
-    Method("snapping through codes", ("layer.name=codes",), STRENGTH, (0.1, 0.3)),
-    Method(
+    Contender("snapping", ("layer.name=snapping",), STRENGTH, (0.3, 1.0)),
+    Contender("snapping through codes", ("layer.name=codes",), STRENGTH, (0.1, 0.3)),
+    Contender(
         "snapping through codes, mixed",
         ("layer.name=codes", f"{STRENGTH}=0.3"),
         "loss.mixture",

@@ -14,7 +14,8 @@ from pathlib import Path
 from benchmarks.report import RESULTS, Record
 from benchmarks.study_cells import LAYOUTS, MIXED, PLAIN, TASKS
 from benchmarks.study_picture import picture_of
-from benchmarks.study_rows import CellRows, Mean, StudyRow
+from benchmarks.study_rows import CellRows, StudyRow
+from gradsnap.experiments.means import Mean
 from gradsnap.files import write_text
 
 DOCS = Path(__file__).parent.parent / "docs"

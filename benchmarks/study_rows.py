@@ -1,51 +1,13 @@
 """A line of the study: means over seeds, their standard errors, paired differences."""
 
-import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
-from typing import NamedTuple
 
 from benchmarks.report import Record
-from benchmarks.study_cells import Choice, Layout, Method
-from benchmarks.study_runs import Outcome
-
-
-class Mean(NamedTuple):
-    """A mean over seeds."""
-
-    value: float
-    error: float
-    """Standard error; NaN for a single seed."""
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Mean":
-        """Of one value a seed.
-
-        >>> Mean.of([1.0, 2.0, 3.0])
-        Mean(value=2.0, error=0.5773502691896258)
-        """
-        many = len(values) > 1
-        error = stdev(values) / math.sqrt(len(values)) if many else math.nan
-        return cls(fmean(values), error)
-
-    @classmethod
-    def of_gain(cls, values: Sequence[float], before: Sequence[float]) -> "Mean":
-        """Of the differences, seed by seed: the splits are the same."""
-        return cls.of([a - b for a, b in zip(values, before, strict=True)])
-
-    @property
-    def errors(self) -> float:
-        """How many standard errors it is away from zero."""
-        return (
-            self.value / self.error
-            if self.error
-            else math.copysign(math.inf, self.value)
-        )
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ± {self.error:.3f}".replace("-", "−")
+from gradsnap.experiments.contenders import Choice, Contender
+from gradsnap.experiments.layouts import Layout
+from gradsnap.experiments.means import Mean
+from gradsnap.experiments.runs import Outcome
 
 
 @dataclass(frozen=True)
@@ -96,7 +58,7 @@ CellRows = dict[str, StudyRow]
 
 
 def row_of(
-    data: str, layout: Layout, method: Method, choice: Choice, runs: list[Outcome]
+    data: str, layout: Layout, method: Contender, choice: Choice, runs: list[Outcome]
 ) -> StudyRow:
     """The row of a method's runs, one a seed."""
     return StudyRow(

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import study_runs
 from benchmarks.study import COMMON, Cell
 from benchmarks.study_cells import LAYOUTS, METHODS, MIXED, PLAIN, TASKS, Labelled, Task
 from benchmarks.study_page import (
@@ -25,9 +24,12 @@ from benchmarks.study_page import (
     verdicts,
 )
 from benchmarks.study_picture import FLOATS, lines_of, picture_of
-from benchmarks.study_rows import CellRows, Mean, StudyRow, row_of
-from benchmarks.study_runs import Outcome, digest, outcome
+from benchmarks.study_rows import CellRows, StudyRow, row_of
 from benchmarks.vectors import MissingData, Setting
+from gradsnap.experiments import runs as study_runs
+from gradsnap.experiments.cache import RunCache, name_of
+from gradsnap.experiments.means import Mean
+from gradsnap.experiments.runs import Outcome, about_run, outcome
 from gradsnap.layers import LAYERS
 
 
@@ -166,13 +168,13 @@ def test_a_finished_run_is_not_run_again(
 ) -> None:
     found = Outcome(0.9, 0.8, 0.95, 0.85, 0.9, "none", 3.0)
     calls = iter([found])  # a second call would raise
-    monkeypatch.setattr(study_runs, "_trained", lambda config: next(calls))
+    monkeypatch.setattr(study_runs, "_trained", lambda *_: next(calls))
     cell = Cell(TASKS[0], LAYOUTS[0], TASKS[0].file(Setting(), tmp_path), Setting())
     config = cell.config(METHODS[0], METHODS[0].choices()[0], seed=0)
-    assert outcome(config, tmp_path / "runs") == found
-    assert outcome(config, tmp_path / "runs") == found
+    assert outcome(config, RunCache(tmp_path / "runs")) == found
+    assert outcome(config, RunCache(tmp_path / "runs")) == found
     assert [one.name for one in (tmp_path / "runs").iterdir()] == [
-        f"{digest(config)}.json"
+        f"{name_of(about_run(config))}.json"
     ]
 
 
@@ -182,7 +184,8 @@ def test_a_run_is_named_by_its_vectors_not_by_their_place(tmp_path: Path) -> Non
         task = Task("made up", lambda _: Labelled(vectors, np.arange(4)))
         file = task.file(Setting(), tmp_path / folder)
         cell = Cell(task, LAYOUTS[0], file, Setting())
-        return digest(cell.config(METHODS[0], METHODS[0].choices()[0], seed=0))
+        config = cell.config(METHODS[0], METHODS[0].choices()[0], seed=0)
+        return name_of(about_run(config))
 
     assert named("a", 1.0) == named("b", 1.0)
     assert named("a", 1.0) != named("c", 2.0)
@@ -193,6 +196,8 @@ def test_a_short_run_gives_every_figure(tmp_path: Path) -> None:
         TASKS[0], LAYOUTS[0], TASKS[0].file(Setting(), tmp_path), Setting(quick=True)
     )
     config = cell.config(METHODS[-1], METHODS[-1].choices()[0], seed=0)
-    found = asdict(outcome(config, tmp_path / "runs"))
+    found = asdict(outcome(config, RunCache(tmp_path / "runs")))
     assert found.pop("fitted_to") in ("none", "train", "database")
+    assert len(found.pop("points")) == len(found.pop("precisions")) > 5
+    assert sum(found.pop("conformity")) > 0
     assert all(value > 0 for value in found.values())

@@ -16,6 +16,7 @@ from gradsnap.cli import (
     export,
     index,
     info,
+    reproduce,
     search,
     train,
     tune,
@@ -49,6 +50,7 @@ app.command("train", epilog=train.EXAMPLES)(_quietly(train.train))
 app.command("tune", epilog=tune.EXAMPLES)(_quietly(tune.tune))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(_quietly(evaluate.evaluate))
 app.command("compare", epilog=compare.EXAMPLES)(_quietly(compare.compare))
+app.command("reproduce", epilog=reproduce.EXAMPLES)(_quietly(reproduce.reproduce))
 app.command("encode", epilog=encode.EXAMPLES)(_quietly(encode.encode))
 app.command("index", epilog=index.EXAMPLES)(_quietly(index.index))
 app.command("search", epilog=search.EXAMPLES)(_quietly(search.search))

@@ -177,14 +177,19 @@ def map_npz(path: Path) -> MappedVectors:
     )
 
 
-def npz_labels(path: Path) -> NDArray[Any] | None:
-    """The array ``labels`` of the archive; None where there is none."""
+def npz_array(path: Path, name: str) -> NDArray[Any] | None:
+    """An array of the archive, such as ``labels``; None where there is none."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            labels: NDArray[Any] | None = archive.get("labels")
-            return labels
+            found: NDArray[Any] | None = archive.get(name)
+            return found
     except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        raise FileFormatError(f"{path}: labels cannot be read: {error}") from error
+        raise FileFormatError(f"{path}: {name} cannot be read: {error}") from error
+
+
+def npz_labels(path: Path) -> NDArray[Any] | None:
+    """The array ``labels`` of the archive; None where there is none."""
+    return npz_array(path, "labels")
 
 
 class _Header(NamedTuple):

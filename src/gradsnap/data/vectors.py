@@ -18,6 +18,7 @@ from gradsnap.data.mapped import (
     map_fvecs,
     map_npy,
     map_npz,
+    npz_array,
     npz_labels,
 )
 from gradsnap.data.parquet import ParquetVectors, parquet_labels
@@ -50,7 +51,8 @@ def open_vectors(
     ``.npy``, ``.npz`` (array ``vectors``), ``.fvecs`` and ``.bvecs`` are mapped into
     memory; ``.parquet`` is decoded a row group at a time. Labels are the array or
     column ``labels`` of the file, or the file ``<name>.labels.npy`` beside it: integers
-    or strings (n,), or 0 and 1 for each label (n, L). Without either there are none.
+    or strings (n,), or 0 and 1 for each label (n, L). Without either there are none. An
+    array ``held_out`` of 0 and 1 (n,) in ``.npz`` marks a published test part.
 
     Raises:
         InputError: another suffix, shape or type; labels that do not fit; NaN, when its
@@ -77,6 +79,7 @@ def open_vectors(
         names=RowNames(file.name, len(items)),
         labels=labels,
         classes=classes,
+        held_out=_held_out(file),
     )
 
 
@@ -111,6 +114,12 @@ def _labels(file: Path) -> NDArray[Any] | None:
     except (ValueError, EOFError) as error:
         raise FileFormatError(f"{beside} is truncated or no array: {error}") from error
     return labels
+
+
+def _held_out(file: Path) -> Tensor | None:
+    """The published test part, bool (n,), where the file marks one."""
+    raw = npz_array(file, "held_out") if file.suffix == ".npz" else None
+    return None if raw is None else torch.from_numpy(raw.astype(bool))
 
 
 def as_labels(raw: NDArray[Any], source: str) -> tuple[Tensor, tuple[str, ...]]:

@@ -99,6 +99,10 @@ class Recipe:
     coder: str = "pq"
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Further settings by section, such as ``{"optimizer": {"rate": 1e-4}}``."""
+    tries: tuple[str, tuple[float, ...]] | None = None
+    """The setting that a comparison chooses for this method on a validation part, and
+    the values to try, the likeliest first, such as ``("loss.mixture", (0.3, 1.0))``;
+    None: a strength around the default of its regularizer or layer."""
 
     def tables(self, name: str) -> dict[str, dict[str, object]]:
         """The settings of this recipe, by section."""

@@ -1,0 +1,151 @@
+"""What is compared: a name, its settings, and what is chosen for it by validation."""
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gradsnap.coders import CODERS, QUANTIZERS
+from gradsnap.layers import LAYERS
+from gradsnap.methods import METHODS, Recipe, every_regularizer
+from gradsnap.registry import default_options
+
+RATES = (0.003, 0.01)
+"""Learning rates to choose from, where nothing else is said."""
+
+SPREAD = 3.0
+"""A strength is tried at its default, a third of it and thrice."""
+
+STRENGTH = "layer.options.strength"
+
+
+class Choice(NamedTuple):
+    """What is chosen for a contender on the validation part."""
+
+    rate: float
+    strength: float | None = None
+    """λ, μ or τ; None where the contender has none."""
+
+    def __str__(self) -> str:
+        strength = "" if self.strength is None else f", strength {self.strength:g}"
+        return f"rate {self.rate:g}{strength}"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A trained row of a table.
+
+    Args:
+        name: shown in the table.
+        settings: ``section.key=value``, the same in all its runs.
+        key: the setting that its strength is; empty where it has none.
+        strengths: to choose from, the likeliest first.
+        rates: to choose from, in order.
+    """
+
+    name: str
+    settings: tuple[str, ...]
+    key: str = ""
+    strengths: tuple[float, ...] = ()
+    rates: tuple[float, ...] = RATES
+
+    def choices(self) -> list[Choice]:
+        """Every rate with every strength.
+
+        >>> [str(one) for one in Contender("m", (), "loss.mixture", (1,)).choices()]
+        ['rate 0.003, strength 1', 'rate 0.01, strength 1']
+        """
+        strengths = self.strengths or (None,)
+        return [Choice(rate, one) for rate in self.rates for one in strengths]
+
+    def overrides(self, choice: Choice) -> list[str]:
+        """The settings of a run with that choice."""
+        own = [] if choice.strength is None else [f"{self.key}={choice.strength}"]
+        return [*self.settings, f"optimizer.rate={choice.rate}", *own]
+
+    @property
+    def trials(self) -> int:
+        """How many runs ``search`` takes."""
+        return len(self.rates) + max(len(self.strengths) - 1, 0)
+
+    def search(self) -> Generator[Choice, float, Choice]:
+        """Asks for the validation MAP of one choice after the other; returns the best.
+
+        First the rates at the likeliest strength, then the other strengths at the best
+        rate: every contender has the same few runs.
+        """
+        first = self.strengths[0] if self.strengths else None
+        maps: dict[Choice, float] = {}
+        for rate in self.rates:
+            choice = Choice(rate, first)
+            maps[choice] = yield choice
+        best = max(maps, key=lambda one: maps[one])
+        for strength in self.strengths[1:]:
+            choice = Choice(best.rate, strength)
+            maps[choice] = yield choice
+        return max(maps, key=lambda one: maps[one])
+
+
+def trained_contenders(rates: tuple[float, ...]) -> dict[str, Contender]:
+    """Every method of the registry; those that snap also with every quantizer."""
+    found = {name: _of_recipe(name, METHODS[name], rates) for name in METHODS}
+    for name, recipe in METHODS.items():
+        # A recipe without a layer of its own snaps, whatever the quantizer.
+        others = [kind for kind in QUANTIZERS if kind != recipe.coder]
+        for kind in others if recipe.layer is None else ():
+            own = _of_recipe(name, recipe, rates)
+            settings = (*own.settings, f"coder.kind={kind}")
+            row = f"{name}+{kind}"
+            found[row] = Contender(row, settings, own.key, own.strengths, rates)
+    return found
+
+
+FIXED = "fixed"
+"""The row ``fixed+itq`` is the coder itq on vectors that nothing here has trained."""
+
+
+def fixed_rows() -> list[str]:
+    """A row for every coder that takes vectors of any length."""
+    free = [kind for kind in CODERS if CODERS[kind].dim_of_bits(8) is None]
+    return [f"{FIXED}+{kind}" for kind in free]
+
+
+def coder_of(row: str) -> str | None:
+    """The coder of a row on fixed vectors; None for a trained row.
+
+    >>> coder_of("fixed+itq"), coder_of("snapping+aq")
+    ('itq', None)
+    """
+    method, _, kind = row.partition("+")
+    return kind if method == FIXED else None
+
+
+def _of_recipe(name: str, recipe: Recipe, rates: tuple[float, ...]) -> Contender:
+    key, strengths = strengths_of(recipe)
+    return Contender(name, (f"method.name={name}",), key, strengths, rates)
+
+
+def strengths_of(recipe: Recipe) -> tuple[str, tuple[float, ...]]:
+    """The setting that is a recipe's strength, and the values to try.
+
+    Those it declares; else those around the default of its regularizer, or of its
+    layer. Nothing where neither has a strength.
+
+    Example:
+        >>> key, values = strengths_of(METHODS["dhn"])
+        >>> key, [round(one, 3) for one in values]
+        ('regularizer.options.strength', [0.1, 0.033, 0.3])
+    """
+    if recipe.tries is not None:
+        return recipe.tries
+    part = recipe.regularizer
+    built = every_regularizer()[part] if isinstance(part, str) else part
+    layer = LAYERS[recipe.layer or "snapping"]
+    for section, builder in (("regularizer", built), ("layer", layer)):
+        own = recipe.settings.get(section, {}).get("options", {})
+        given = own.get("strength") if isinstance(own, dict) else None
+        default = default_options(builder).get("strength") if given is None else given
+        if isinstance(default, float) and math.isfinite(default) and default > 0:
+            values = (default, default / SPREAD, default * SPREAD)
+            return f"{section}.options.strength", values
+    return "", ()

@@ -1,0 +1,166 @@
+"""One run: a network trained by a configuration, its figures kept once it is finished.
+
+What they are kept by leaves out settings at their defaults, so that a new setting of
+the library keeps old runs; a changed default asks for another cache folder.
+"""
+
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import gradsnap as gs
+from gradsnap.data import Dataset
+from gradsnap.errors import InputError
+from gradsnap.evaluation import (
+    EmbeddingDistances,
+    Evaluation,
+    RankingRules,
+    code_distances,
+    evaluate,
+)
+from gradsnap.experiments.cache import Record, RunCache, placeless
+from gradsnap.inference.model import Model
+from gradsnap.training import TrainingConfig, run_training
+from gradsnap.training.defaults import divided
+from gradsnap.training.scoring import rules_of
+
+NEAREST = 10
+POINTS = (1, 10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
+"""The N of precision at N; those beyond the database are left out."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The figures of one trained network."""
+
+    validation_map: float
+    """Code MAP on the validation part: the only figure that a choice may look at."""
+    code_map: float
+    """On the queries, as all below."""
+    float_map: float
+    precision: float
+    """Share of alike items among the ten that are nearest by codes."""
+    float_precision: float
+    fitted_to: str
+    """What the validation part chose for the codebooks; none: kept from training."""
+    seconds: float
+    points: list[int] = field(default_factory=list)
+    """The N of ``precisions``."""
+    precisions: list[float] = field(default_factory=list)
+    """Share of alike items among the N nearest by codes."""
+    conformity: list[int] = field(default_factory=list)
+    """Rows by the conformity of their gradient, from −1 to 1, over the whole run."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How a ranking is measured, where a table has rules of its own."""
+
+    length: int | None = None
+    """How many results MAP looks at; None: as the protocol says."""
+
+    def rules(self, protocol: str | None) -> RankingRules:
+        """The rules of the ranking."""
+        own = rules_of(protocol)
+        if self.length is None:
+            return own
+        return RankingRules(self.length, own.divisor, own.no_hit)
+
+
+def outcome(
+    config: TrainingConfig, cache: RunCache, measures: Measures | None = None
+) -> Outcome:
+    """The figures of a run, from the cache where it was run before."""
+    measures = measures or Measures()
+    about = about_run(config, measures)
+    return Outcome(**cache.figures(about, lambda: asdict(_trained(config, measures))))
+
+
+def about_run(config: TrainingConfig, measures: Measures | None = None) -> Record:
+    """Everything that the figures of a run depend on, wherever its files lie."""
+    tables: dict[str, Any] = config.model_dump(mode="json", exclude_defaults=True)
+    for place in ("root", "cache", "workers"):
+        tables.get("data", {}).pop(place, None)
+    measured = {k: v for k, v in asdict(measures or Measures()).items() if v}
+    return {"version": gs.__version__, "config": placeless(tables), **measured}
+
+
+def trained_model(config: TrainingConfig, folder: Path) -> Model:
+    """The model of a configuration, written to a folder that is not there yet."""
+    model = run_training(config, folder)
+    if model is None:
+        raise InputError("experiments run in one process: start them without torchrun")
+    return model
+
+
+def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="gradsnap-run-") as name:
+        model = trained_model(config, Path(name) / "model")
+        conformity = _conformity(Path(name) / "model" / "log.jsonl")
+    dataset = model.open(config.data.source, config.data.root)
+    data = config.data.model_copy(update={"protocol": model.card["protocol"]["name"]})
+    split, rules = divided(dataset, data), measures.rules(data.protocol)
+    ask = (split.validation, split.validation_database)
+    chosen_by, _ = _ranked(model, dataset, ask, rules)
+    ask = (split.queries, split.database)
+    codes, floats = _ranked(model, dataset, ask, rules)
+    return Outcome(
+        validation_map=chosen_by.map,
+        code_map=codes.map,
+        float_map=floats.map,
+        precision=precision_at(codes, NEAREST),
+        float_precision=precision_at(floats, NEAREST),
+        fitted_to=model.card["coder_fitted_to"],
+        seconds=time.perf_counter() - started,
+        points=list(codes.points),
+        precisions=list(codes.precision),
+        conformity=conformity,
+    )
+
+
+def _ranked(
+    model: Model,
+    dataset: Dataset,
+    ask: tuple[Tensor, Tensor],
+    rules: RankingRules,
+) -> tuple[Evaluation, Evaluation]:
+    """How codes and floats rank: items (q,) that ask, items (n,) that are searched."""
+    if dataset.labels is None:
+        raise InputError(f"{dataset.name} has no labels")
+    labels = dataset.labels[ask[0]], dataset.labels[ask[1]]
+    coder = model.coder
+    device = coder.fitted.device
+    queries, database = (model.embed(dataset, indices=one).to(device) for one in ask)
+    by_codes = code_distances(coder, queries, coder.encode(database))
+    by_floats = EmbeddingDistances(queries, database)
+    points = [n for n in POINTS if n <= rules.cut(len(database))]
+    return (
+        evaluate(by_codes, *labels, rules, points=points),
+        evaluate(by_floats, *labels, rules, points=points),
+    )
+
+
+def precision_at(found: Evaluation, n: int) -> float:
+    """Precision at the largest of its points that is n or less."""
+    place = sum(one <= n for one in found.points) - 1
+    return found.precision[max(place, 0)]
+
+
+def _conformity(log: Path) -> list[int]:
+    """The sum of a log's histograms; empty where none was recorded."""
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    counts = [line[CONFORMITY] for line in lines if CONFORMITY in line]
+    if not counts:
+        return []
+    total: list[int] = torch.tensor(counts).sum(dim=0).tolist()
+    return total
+
+
+CONFORMITY = "conformity_histogram"
