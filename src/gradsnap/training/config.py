@@ -128,6 +128,11 @@ class NetworkSettings(Section):
     trainable_blocks: Number | None = setting(
         "blocks that train, from the last; 0 freezes the trunk; None: all"
     )
+    start: Annotated[str, one_of(("auto", "axes", "random"))] = setting(
+        "first weights of the embedding layer: the principal axes of what it sees, or "
+        "random; auto: axes on a frozen trunk and on vectors",
+        "auto",
+    )
     engine: Annotated[str, one_of(("auto", "torch", "openvino"))] = setting(
         "what computes the outputs of a frozen trunk; auto: OpenVINO where it pays",
         "auto",

@@ -19,6 +19,7 @@ from gradsnap.training.learner import new_learner, new_network, trunk_is_kept
 from gradsnap.training.loop import train
 from gradsnap.training.processes import Processes, joined_processes
 from gradsnap.training.settings import to_toml
+from gradsnap.training.start import start
 from gradsnap.training.watch import TrainingWatch
 
 
@@ -76,6 +77,7 @@ def train_settled(
         feed = Feed(items, split, supervision, prepare, config, device, processes)
         learner = new_learner(config, supervision.num_classes, network, device)
         watch = TrainingWatch(config, learner, feed, out, processes)
+        start(learner, feed, config)
         watch.resume()
         with watch.logging(tensorboard):
             train(learner, feed, config, watch, processes)

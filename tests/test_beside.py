@@ -1,0 +1,104 @@
+"""A plain network beside a run: both trained, the better one kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import gradsnap as gs
+from gradsnap.training import beside, run_beside_plain, run_training
+from gradsnap.training.advice import advice
+from tests.training_runs import clusters, config_for
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return clusters(tmp_path / "v.npz")
+
+
+def test_the_model_is_the_one_that_is_trained_alone(source: Path, tmp_path) -> None:
+    config = config_for(source)
+    alone = run_training(config, tmp_path / "alone")
+    plain = run_training(config_for(source, "layer.name=plain"), tmp_path / "plain")
+    both = run_beside_plain(config, tmp_path / "both")
+    assert alone is not None
+    assert plain is not None
+    assert both is not None
+    figures = both.card["beside"]["figures"]
+    assert figures == {"trained": alone.card["figures"], "plain": plain.card["figures"]}
+    kept = alone if both.card["beside"]["kept"] == "trained" else plain
+    assert torch.equal(both.network.feat.weight, kept.network.feat.weight)
+    assert not (tmp_path / "both" / "plain").exists()
+    written = json.loads((tmp_path / "both" / "card.json").read_text())
+    assert written["beside"] == both.card["beside"]
+
+
+@pytest.mark.parametrize("worth", [-2.0, 2.0])
+def test_the_validation_part_chooses(
+    worth: float, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "WORTH", worth)  # plain always wins, or never
+    model = run_beside_plain(config_for(source), tmp_path / "m")
+    assert model is not None
+    kept = "plain" if worth < 0 else "trained"
+    opened = gs.load(tmp_path / "m")
+    assert opened.card["beside"]["kept"] == model.card["beside"]["kept"] == kept
+    assert (opened.card["layer"] == "plain") == (kept == "plain")
+    layer = "plain" if kept == "plain" else "codes"
+    assert f'name = "{layer}"' in (tmp_path / "m" / "config.toml").read_text()
+    x = torch.randn(5, 6)
+    assert torch.equal(opened.encode(x), model.encode(x))
+
+
+@pytest.mark.parametrize("alone", ["layer.name=plain", "data.validation=0.0"])
+def test_without_anything_to_compare_it_is_a_single_run(
+    alone: str, source: Path, tmp_path: Path
+) -> None:
+    model = run_beside_plain(config_for(source, alone), tmp_path / "m")
+    assert model is not None
+    assert "beside" not in model.card
+
+
+def test_an_interrupted_pair_of_runs_goes_on(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_for(source)
+    whole = run_beside_plain(config, tmp_path / "whole")
+    train = beside.train_settled
+    calls = []
+
+    def stopping(ready, out, **options):
+        calls.append(out)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train(ready, out, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(beside, "train_settled", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            run_beside_plain(config, tmp_path / "parts")
+    parts = run_beside_plain(config, tmp_path / "parts")
+    assert whole is not None
+    assert parts is not None
+    assert parts.card["beside"] == whole.card["beside"]
+    assert torch.equal(whole.network.feat.weight, parts.network.feat.weight)
+
+
+def card(floats: float, codes: float, bits: int = 32, **more) -> dict:
+    figures = {"float_map": floats, "code_map": codes}
+    return {"bits": bits, "figure": "map", "figures": figures, **more}
+
+
+def test_advice_names_what_is_short() -> None:
+    assert "--bits 64" in advice(card(0.9, 0.8))[0]
+    assert "--bits 16" in advice(card(0.9, 0.9))[0]
+    assert any("run.steps" in one for one in advice(card(0.3, 0.3)))
+    assert not any("run.steps" in one for one in advice(card(0.9, 0.9)))
+    kept = advice(card(0.9, 0.9, beside={"kept": "plain"}))
+    assert any("did not pay" in one for one in kept)
+    assert any("snapped" in one for one in advice(card(0.9, 0.9, snapped=False)))
+
+
+def test_a_run_without_figures_gets_no_advice() -> None:
+    assert advice({"bits": 8, "figures": {}}) == []
