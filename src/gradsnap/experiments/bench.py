@@ -10,18 +10,17 @@ from typing import Any
 from gradsnap.coders import CODERS, HASHERS
 from gradsnap.data import Split
 from gradsnap.evaluation import ProtocolCard
-from gradsnap.experiments.cache import Record, RunCache, name_of
+from gradsnap.experiments.cache import Record, RunCache, name_of, placeless
 from gradsnap.experiments.contenders import Choice, Contender
 from gradsnap.experiments.layouts import layout_of
 from gradsnap.experiments.runs import Measures, Outcome, outcome
 from gradsnap.experiments.sources import Source
 from gradsnap.experiments.trunks import TRUNKS, Tables, Trunk, Vectors, default_trunk
-from gradsnap.experiments.vector_files import vector_file
+from gradsnap.experiments.vector_files import items_fingerprint, vector_file
 from gradsnap.registry import chosen
 from gradsnap.training import TrainingConfig, make_config
 from gradsnap.training.defaults import divided
 from gradsnap.training.settings import changed
-from gradsnap.training.trials import data_fingerprint
 
 Told = Generator[str, None, list[Outcome]]
 """Yields a sentence after each finished run, and returns the outcomes."""
@@ -71,8 +70,11 @@ class Bench:
     def vectors(self, name: str, make: Vectors) -> Path:
         """A file of vectors of the items, made once."""
         dataset = self.source.dataset
-        known = data_fingerprint(dataset, self.split(0))
-        digest = name_of({"data": known, "vectors": name, "items": len(dataset)})
+        about = {
+            "items": items_fingerprint(dataset),
+            "weights": placeless(self.weights),
+        }
+        digest = name_of(about)
         path = self.folder / "vectors" / f"{self.source.slug}-{name}-{digest[:8]}.npz"
         return vector_file(path, dataset, lambda: make(dataset, self.weights))
 
