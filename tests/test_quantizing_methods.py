@@ -11,6 +11,8 @@ import gradsnap as gs
 from gradsnap.coders import HASHERS
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.layers import build_layer, gives_items
+from gradsnap.losses.pairs import alike_and_unlike
+from gradsnap.losses.relations import Relations
 from gradsnap.methods.dpq import GiniPenalty, JointCentralLoss
 from gradsnap.methods.dtq import OrthogonalityPenalty, mean_overlap
 from gradsnap.methods.jpq import RankingLoss
@@ -66,6 +68,15 @@ def test_triplets_without_any_are_zero() -> None:
         assert y.grad.isfinite().all()
     with pytest.raises(gs.InputError, match="negatives must be at least 1, got 0"):
         AsymmetricTripletLoss(0)
+
+
+def test_relations_serve_triplets_and_not_classes() -> None:
+    y = rows(12, 1)
+    relations = Relations(*alike_and_unlike(LABELS))
+    loss = AsymmetricTripletLoss()
+    assert torch.equal(loss(y, relations), loss(y, LABELS))
+    with pytest.raises(gs.InputError, match="DPQ needs labels"):
+        JointCentralLoss(3, DIM)(y, relations)
 
 
 def slow_central(loss: JointCentralLoss, y: Tensor, wanted: list[list[int]]) -> float:

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from gradsnap.errors import InputError
 from gradsnap.losses.pairs import PairLoss, alike_and_unlike, squared_distances
+from gradsnap.losses.relations import Target
 from gradsnap.methods.method import Recipe
 
 
@@ -40,10 +41,10 @@ class AsymmetricTripletLoss(PairLoss):
         """Squared distances (n, n)."""
         return squared_distances(queries, items)
 
-    def loss_of_pairs(self, compared: Tensor, labels: Tensor) -> Tensor:
+    def loss_of_pairs(self, compared: Tensor, labels: Target) -> Tensor:
         """The mean over triplets of a query, then over queries, of (n, n)."""
         same, other = alike_and_unlike(labels)
-        count = min(self.negatives, len(labels))
+        count = min(self.negatives, len(compared))
         far = compared.masked_fill(~other, torch.inf)
         nearest = far.topk(count, dim=1, largest=False).indices  # (n, k)
         apart = compared.gather(1, nearest)
