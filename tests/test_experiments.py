@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from gradsnap.cli.app import app
 from gradsnap.coders import CODERS, QUANTIZERS
 from gradsnap.data import DATASETS, open_dataset
 from gradsnap.errors import InputError
 from gradsnap.evaluation import EmbeddingDistances, RankingRules, evaluate
-from gradsnap.experiments import EXPERIMENTS
+from gradsnap.experiments import EXPERIMENTS, shallow
 from gradsnap.experiments.bench import Bench
 from gradsnap.experiments.cache import RunCache, name_of, placeless
 from gradsnap.experiments.contenders import (
@@ -129,6 +131,16 @@ def test_every_method_is_a_configuration(method: str, bench: Bench) -> None:
         assert config.network.dim == (bench.trunk.dim if free else None)
 
 
+def test_options_of_a_recipe_and_of_the_trunk_are_both_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"network": {"options": {"dropout": 0.5}}}
+    monkeypatch.setitem(METHODS, "mine", Recipe(summary="mine", settings=options))
+    contender = trained_contenders((0.01,))["mine"]
+    config = bench.config(contender, Choice(0.01), bits=8, seed=0)
+    assert config.network.options == {"dropout": 0.5, "hidden": [128]}
+
+
 def test_strengths_lie_around_the_default() -> None:
     assert strengths_of(METHODS["plain"]) == ("", ())
     key, values = strengths_of(METHODS["codes"])
@@ -225,6 +237,25 @@ def test_a_published_test_part_survives_in_a_file(tmp_path: Path) -> None:
     assert open_dataset(tmp_path / "b.npz").held_out is None
 
 
+def test_a_published_test_part_asks(tmp_path: Path) -> None:
+    held_out = np.arange(60) % 6 == 0
+    vectors, labels = np.eye(60, dtype="f"), np.arange(60) % 3
+    path = tmp_path / "a.npz"
+    np.savez(path, vectors=vectors, labels=labels, held_out=held_out)
+    words = ("data.protocol=ilsvrc2012",)
+    bench = Bench(Source(str(path)), tmp_path / "cache", seeds=1, words=words)
+    assert bench.split(0).queries.tolist() == list(range(0, 60, 6))
+    kept = open_dataset(bench.fixed).held_out
+    assert kept is not None
+    assert torch.equal(kept, torch.from_numpy(held_out))
+    contender = trained_contenders((0.01,))["plain"]
+    config = bench.config(contender, Choice(0.01), bits=8, seed=0)
+    assert (config.data.protocol, config.data.source) == (
+        "ilsvrc2012",
+        str(bench.fixed),
+    )
+
+
 def test_stand_ins_are_said() -> None:
     assert Source("cifar10").stand_in("cifar10") == ""
     assert "voc, a stand-in for NUS-WIDE" in Source("data/voc").stand_in("nuswide")
@@ -316,10 +347,20 @@ def test_the_clock_estimates_from_what_was_run(monkeypatch: pytest.MonkeyPatch) 
 # --- what is written ---------------------------------------------------------
 
 
+CHOSEN = {
+    "rate": 0.01,
+    "strength": 0.3,
+    "validation_map": [0.75, 0.85],
+    "float_map": [0.6, 0.8],
+    "fitted_to": ["none", "train"],
+    "seconds": [3.0, 5.0],
+}
+
+
 @pytest.fixture
 def result() -> Result:
     cells = [
-        Cell("dhn", "12 bits", (0.5, 0.7), 12, "DHN", "0.555", {"rate": 0.01}),
+        Cell("dhn", "12 bits", (0.5, 0.7), 12, "DHN", "0.555", CHOSEN),
         Cell("dhn", "4 bits", (0.25,), 4, "DHN", ""),
         Cell("fixed+itq", "4 bits", (0.2,), 4),
         Cell("fixed+itq", "12 bits", (), 12, about={"error": "no | rows"}),
@@ -337,6 +378,8 @@ def test_the_page_has_the_papers_figures_beside_ours(result: Result) -> None:
     assert "| fixed+itq |  | 0.200 |  | failed |" in page
     assert "* fixed+itq, 12 bits: no | rows" in page
     assert "![A table](a.svg)" in page
+    chosen = "| 0.01 | 0.3 | 0.800 | 0.700 | kept, training part | 4 |"
+    assert f"| dhn | 12 bits {chosen}" in page
     assert "* So." in page
 
 
@@ -423,6 +466,36 @@ def test_a_small_table_resumes(tmp_path: Path) -> None:
     assert "hidden layer of 128" in page
     assert "validation part of seed 0, never on the queries" in page
     assert (tmp_path / "out" / "table-3-digits-pixels-quick.svg").is_file()
+
+
+def test_what_was_interrupted_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = shallow._Cell.measured
+    done: list[str] = []
+
+    def interrupted(cell: shallow._Cell, rules: RankingRules) -> dict[str, object]:
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(cell.kind)
+        return measured(cell, rules)
+
+    some = ("--methods", "fixed+itq,fixed+lsh", "--bits", "8", "--quick")
+    folders = ("--out", tmp_path / "out", "--cache", tmp_path / "cache")
+    words = ("reproduce", "table-3", *some, *folders)
+    monkeypatch.setattr(shallow._Cell, "measured", interrupted)
+    stopped = CliRunner().invoke(app, list(map(str, words)))
+    assert stopped.exit_code == 130
+    assert "goes on from here" in stopped.output
+    file = tmp_path / "out" / "table-3-digits-pixels-quick.json"
+    record = json.loads(file.read_text())
+    assert (record["finished"], len(record["cells"])) == (False, 1)
+    monkeypatch.setattr(shallow._Cell, "measured", measured)
+    said(*words)
+    again = json.loads(file.read_text())
+    assert (again["finished"], len(again["cells"])) == (True, 2)
+    assert again["cells"][0] == record["cells"][0]
+    assert done == ["itq"]
 
 
 @pytest.mark.slow

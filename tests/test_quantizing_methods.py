@@ -11,6 +11,8 @@ import gradsnap as gs
 from gradsnap.coders import HASHERS
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.layers import build_layer, gives_items
+from gradsnap.losses.pairs import alike_and_unlike
+from gradsnap.losses.relations import Relations
 from gradsnap.methods.dpq import GiniPenalty, JointCentralLoss
 from gradsnap.methods.dtq import OrthogonalityPenalty, mean_overlap
 from gradsnap.methods.jpq import RankingLoss
@@ -19,6 +21,10 @@ from tests.conftest import several
 from tests.test_snapping import DIM, backward, fitted, rows
 
 LABELS = torch.arange(12) % 3
+
+
+def value(scalar: Tensor) -> float:
+    return float(scalar.detach())
 
 
 def learning(kind: str = "pq") -> Quantizer:
@@ -31,7 +37,7 @@ def slow_triplets(q: Tensor, items: Tensor, negatives: int, ranked: bool) -> flo
     """log(1 + exp(d₊ − d₋)) by loops, weighted by ranks or not."""
     losses = []
     for a in range(len(q)):
-        apart = {i: float((q[a] - items[i]).square().sum()) for i in range(len(q))}
+        apart = {i: value((q[a] - items[i]).square().sum()) for i in range(len(q))}
         others = sorted((i for i in apart if i != a), key=lambda i: apart[i])
         rank = {i: place + 1 for place, i in enumerate(others)}
         near = [i for i in others if LABELS[i] == LABELS[a]]
@@ -51,7 +57,7 @@ def slow_triplets(q: Tensor, items: Tensor, negatives: int, ranked: bool) -> flo
 def test_triplets_equal_their_loop(kind, negatives: int) -> None:
     loss, q, items = kind(negatives), rows(12, 1) / 2, rows(12, 2) / 2
     expected = slow_triplets(q, items, negatives, kind is RankingLoss)
-    assert float(loss(q, LABELS, items=items)) == pytest.approx(expected)
+    assert value(loss(q, LABELS, items=items)) == pytest.approx(expected)
     leaves = q.clone().requires_grad_(), items.clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda y, i: loss(y, LABELS, items=i), leaves)
 
@@ -59,20 +65,29 @@ def test_triplets_equal_their_loop(kind, negatives: int) -> None:
 def test_triplets_without_any_are_zero() -> None:
     y = rows(4, 1).requires_grad_()
     for labels in (torch.zeros(4).long(), torch.arange(4)):
-        value = AsymmetricTripletLoss()(y, labels)
-        value.backward()
-        assert value == 0
+        found = AsymmetricTripletLoss()(y, labels)
+        found.backward()
+        assert found == 0
         assert y.grad is not None
         assert y.grad.isfinite().all()
     with pytest.raises(gs.InputError, match="negatives must be at least 1, got 0"):
         AsymmetricTripletLoss(0)
 
 
+def test_relations_serve_triplets_and_not_classes() -> None:
+    y = rows(12, 1)
+    relations = Relations(*alike_and_unlike(LABELS))
+    loss = AsymmetricTripletLoss()
+    assert torch.equal(loss(y, relations), loss(y, LABELS))
+    with pytest.raises(gs.InputError, match="DPQ needs labels"):
+        JointCentralLoss(3, DIM)(y, relations)
+
+
 def slow_central(loss: JointCentralLoss, y: Tensor, wanted: list[list[int]]) -> float:
     total = 0.0
     for row, labels in zip(y, wanted, strict=True):
         centre = sum(loss.centres[one] for one in labels) / max(len(labels), 1)
-        total += float((row - centre).square().sum()) / 2
+        total += value((row - centre).square().sum()) / 2
     return loss.strength * total / len(y)
 
 
@@ -84,10 +99,10 @@ def test_joint_central_loss_equals_its_loop(many: bool) -> None:
     wanted = [row.nonzero().flatten().tolist() for row in labels]
     wanted = wanted if many else [[int(one)] for one in LABELS]
     expected = sum(
-        float(loss.classifier(part, labels)) + slow_central(loss, part, wanted)
+        value(loss.classifier(part, labels)) + slow_central(loss, part, wanted)
         for part in (y, items)
     )
-    assert float(loss(y, labels, items=items)) == pytest.approx(expected)
+    assert value(loss(y, labels, items=items)) == pytest.approx(expected)
     leaves = y.requires_grad_(), items.requires_grad_()
     assert torch.autograd.gradcheck(lambda a, b: loss(a, labels, items=b), leaves)
 
@@ -119,13 +134,13 @@ def test_gini_penalty_equals_its_formula() -> None:
     shares = slow_assignments(quantizer, y, 0.2)
     expected = 0.0
     for m in range(quantizer.num_codebooks):
-        even = sum(float(one) ** 2 for one in shares[:, m].mean(dim=0))
-        peaked = sum(float(one) ** 2 for one in shares[:, m].flatten()) / 12
+        even = sum(value(one) ** 2 for one in shares[:, m].mean(dim=0))
+        peaked = sum(value(one) ** 2 for one in shares[:, m].flatten()) / 12
         expected += 0.5 * (even + 1 - peaked) / quantizer.num_codebooks
     penalty = GiniPenalty(0.5, temperature=0.2)
-    assert float(penalty(y, quantizer)) == pytest.approx(expected)
+    assert value(penalty(y, quantizer)) == pytest.approx(expected)
     unfitted = gs.ProductQuantizer(DIM, 2, 4)
-    assert float(penalty(y, unfitted)) == 0
+    assert value(penalty(y, unfitted)) == 0
     with pytest.raises(gs.InputError, match="need a quantizer"):
         penalty(y, HASHERS["sign"](DIM, DIM))
 
@@ -181,21 +196,21 @@ def test_overlap_is_the_mean_over_pairs_of_words() -> None:
         for two in second
     ]
     expected = sum(squares) / len(squares)
-    assert float(mean_overlap(quantizer.codebooks, DIM)) == pytest.approx(expected)
+    assert value(mean_overlap(quantizer.codebooks, DIM)) == pytest.approx(expected)
     y = rows(12, 1)
-    error = 0.2 * float((y - quantizer(y)).square().sum()) / 12
+    error = 0.2 * value((y - quantizer(y)).square().sum()) / 12
     penalty = OrthogonalityPenalty(0.2, orthogonality=0.5)
     total = error + 0.1 * expected
-    assert float(penalty(y, quantizer)) == pytest.approx(total)
-    assert float(mean_overlap(learning().codebooks, DIM)) == 0
+    assert value(penalty(y, quantizer)) == pytest.approx(total)
+    assert value(mean_overlap(learning().codebooks, DIM)) == 0
 
 
 def test_codewords_become_more_orthogonal() -> None:
     quantizer, y = learning("aq"), rows(12, 1)
-    before = float(mean_overlap(quantizer.codebooks, DIM))
+    before = value(mean_overlap(quantizer.codebooks, DIM))
     descent = torch.optim.Adam([quantizer.codebooks], lr=0.01)
     for _ in range(20):
         descent.zero_grad()
         OrthogonalityPenalty(1.0, orthogonality=10.0)(y, quantizer).backward()
         descent.step()
-    assert float(mean_overlap(quantizer.codebooks, DIM)) < 0.9 * before
+    assert value(mean_overlap(quantizer.codebooks, DIM)) < 0.9 * before

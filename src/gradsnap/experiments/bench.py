@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,18 @@ from typing import Any
 from gradsnap.coders import CODERS, HASHERS
 from gradsnap.data import Split
 from gradsnap.evaluation import ProtocolCard
-from gradsnap.experiments.cache import Record, RunCache, name_of
+from gradsnap.experiments.cache import Record, RunCache, name_of, placeless
 from gradsnap.experiments.contenders import Choice, Contender
 from gradsnap.experiments.layouts import layout_of
 from gradsnap.experiments.runs import Measures, Outcome, outcome
 from gradsnap.experiments.sources import Source
 from gradsnap.experiments.trunks import TRUNKS, Tables, Trunk, Vectors, default_trunk
-from gradsnap.experiments.vector_files import vector_file
+from gradsnap.experiments.vector_files import items_fingerprint, vector_file
+from gradsnap.methods import METHODS
 from gradsnap.registry import chosen
 from gradsnap.training import TrainingConfig, make_config
 from gradsnap.training.defaults import divided
 from gradsnap.training.settings import changed
-from gradsnap.training.trials import data_fingerprint
 
 Told = Generator[str, None, list[Outcome]]
 """Yields a sentence after each finished run, and returns the outcomes."""
@@ -71,8 +71,11 @@ class Bench:
     def vectors(self, name: str, make: Vectors) -> Path:
         """A file of vectors of the items, made once."""
         dataset = self.source.dataset
-        known = data_fingerprint(dataset, self.split(0))
-        digest = name_of({"data": known, "vectors": name, "items": len(dataset)})
+        about = {
+            "items": items_fingerprint(dataset),
+            "weights": placeless(self.weights),
+        }
+        digest = name_of(about)
         path = self.folder / "vectors" / f"{self.source.slug}-{name}-{digest[:8]}.npz"
         return vector_file(path, dataset, lambda: make(dataset, self.weights))
 
@@ -121,7 +124,10 @@ class Bench:
             "coder": {"bits": bits},
         }
         words = [*self._words, *contender.overrides(choice)]
-        return self._sized(make_config(_joined(self._tables, own), words))
+        method = make_config({}, contender.settings).method.name
+        # The recipe's tables come first, so that options of both are kept.
+        tables = _joined(METHODS[method].tables(method), self._tables)
+        return self._sized(make_config(_joined(tables, own), words))
 
     def _sized(self, config: TrainingConfig) -> TrainingConfig:
         """With the length of the embedding and the codebooks that the bits ask for."""
@@ -214,7 +220,14 @@ class Bench:
         )
 
 
-def _joined(first: Tables, second: Tables) -> Tables:
-    """Both tables' sections, the second's values over the first's."""
-    names = {**first, **second}
-    return {one: {**first.get(one, {}), **second.get(one, {})} for one in names}
+def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tables:
+    """Both tables, the second's values over the first's, also within tables.
+
+    >>> _joined({"a": {"b": {"c": 1, "d": 2}}}, {"a": {"b": {"c": 3}}})
+    {'a': {'b': {'c': 3, 'd': 2}}}
+    """
+    joined = {**first, **second}
+    for name in first.keys() & second.keys():
+        if isinstance(first[name], Mapping) and isinstance(second[name], Mapping):
+            joined[name] = _joined(first[name], second[name])
+    return joined

@@ -1,13 +1,14 @@
 """What is compared: a name, its settings, and what is chosen for it by validation."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gradsnap.coders import CODERS, QUANTIZERS
 from gradsnap.layers import LAYERS
-from gradsnap.methods import METHODS, Recipe, every_regularizer
+from gradsnap.methods import METHODS, Recipe, every_loss, every_regularizer
+from gradsnap.methods.method import Part
 from gradsnap.registry import default_options
 
 RATES = (0.003, 0.01)
@@ -87,10 +88,10 @@ class Contender:
 
 
 def trained_contenders(rates: tuple[float, ...]) -> dict[str, Contender]:
-    """Every method of the registry; those that snap also with every quantizer."""
+    """Every method of the registry; those for any quantizer with every quantizer."""
     found = {name: _of_recipe(name, METHODS[name], rates) for name in METHODS}
     for name, recipe in METHODS.items():
-        # A recipe without a layer of its own snaps, whatever the quantizer.
+        # A recipe without a layer of its own has one for whatever quantizer.
         others = [kind for kind in QUANTIZERS if kind != recipe.coder]
         for kind in others if recipe.layer is None else ():
             own = _of_recipe(name, recipe, rates)
@@ -128,8 +129,8 @@ def _of_recipe(name: str, recipe: Recipe, rates: tuple[float, ...]) -> Contender
 def strengths_of(recipe: Recipe) -> tuple[str, tuple[float, ...]]:
     """The setting that is a recipe's strength, and the values to try.
 
-    Those it declares; else those around the default of its regularizer, or of its
-    layer. Nothing where neither has a strength.
+    Those it declares; else those around the default of its regularizer, its layer or
+    its loss, the first that has a strength.
 
     Example:
         >>> key, values = strengths_of(METHODS["dhn"])
@@ -138,14 +139,22 @@ def strengths_of(recipe: Recipe) -> tuple[str, tuple[float, ...]]:
     """
     if recipe.tries is not None:
         return recipe.tries
-    part = recipe.regularizer
-    built = every_regularizer()[part] if isinstance(part, str) else part
-    layer = LAYERS[recipe.layer or "snapping"]
-    for section, builder in (("regularizer", built), ("layer", layer)):
+    parts = {
+        "regularizer": _builder(recipe.regularizer, every_regularizer()),
+        "layer": LAYERS[recipe.layer or recipe.for_quantizers],
+        "loss": _builder(recipe.loss, every_loss()),
+    }
+    for section, builder in parts.items():
         own = recipe.settings.get(section, {}).get("options", {})
         given = own.get("strength") if isinstance(own, dict) else None
         default = default_options(builder).get("strength") if given is None else given
         if isinstance(default, float) and math.isfinite(default) and default > 0:
-            values = (default, default / SPREAD, default * SPREAD)
+            values = default, round(default / SPREAD, 4), round(default * SPREAD, 4)
             return f"{section}.options.strength", values
     return "", ()
+
+
+def _builder(
+    part: Part, registry: Mapping[str, Callable[..., object]]
+) -> Callable[..., object]:
+    return registry[part] if isinstance(part, str) else part

@@ -1,6 +1,7 @@
 """The work of an experiment: runs that give cells, under one bar."""
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,8 +45,9 @@ def carry_out(
     """
     total = sum(job.runs for job in jobs)
     clock = Clock(total)
+    drawn = sys.stderr.isatty()  # lines would tear the bar
     for said in track(_Counted(_runs(jobs, keep), total), title):
-        logger.info("%s", clock.told(said))
+        logger.log(logging.DEBUG if drawn else logging.INFO, "%s", clock.told(said))
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -110,14 +111,16 @@ def coder_options(bench: Bench, kind: str, rows: int) -> Record:
     return options
 
 
+@dataclass(frozen=True)
 class _Cell:
     """One coder, fitted to one split of one file."""
 
-    def __init__(
-        self, file: Path, kind: str, bits: int, split: Split, options: Record, seed: int
-    ) -> None:
-        self.file, self.kind, self.bits = file, kind, bits
-        self.split, self.options, self.seed = split, options, seed
+    file: Path
+    kind: str
+    bits: int
+    split: Split
+    options: Record
+    seed: int
 
     def measured(self, rules: RankingRules) -> Record:
         """The figures, as plain values."""

@@ -38,8 +38,9 @@ def parts_of(name: str, recipe: Recipe) -> tuple[str, str, str]:
     terms = []
     if recipe.regularizer != "none":
         terms.append(_told(name, recipe.regularizer, every_regularizer()))
-    if recipe.layer != "plain":
-        terms.append(f"layer {recipe.layer or 'snapping'}")
+    layer = recipe.layer or recipe.for_quantizers
+    if layer != "plain":
+        terms.append(f"layer {layer}")
     return (
         loss,
         "; ".join(terms) or "none",

@@ -78,6 +78,7 @@ def as_markdown(result: Result, picture_name: str | None) -> str:
     parts += [_table(result), _card(result)]
     if result.notes:
         parts.append("\n".join(["## Notes", "", *(f"* {one}" for one in result.notes)]))
+    parts += _chosen(result)
     failed = _failures(result)
     if failed:
         parts.append("\n".join(["## Not measured", "", *failed]))
@@ -133,6 +134,36 @@ def _card(result: Result) -> str:
     elif several == 1:
         lines.append("* One seed: nothing is known of the spread.")
     return "\n".join(lines)
+
+
+def _chosen(result: Result) -> list[str]:
+    """What was chosen for each row, with the figures that do not fit the table."""
+    lines = {}
+    for cell in result.cells:
+        about = cell.about
+        if "rate" in about:
+            strength = about["strength"]
+            known = [
+                f"{about['rate']:g}",
+                "–" if strength is None else f"{strength:g}",
+                f"{Mean.of(about['validation_map']).value:.3f}",
+                f"{Mean.of(about['float_map']).value:.3f}",
+                ", ".join(KEPT.get(one, one) for one in about["fitted_to"]),
+                f"{Mean.of(about['seconds']).value:.0f}",
+            ]
+            bits = f"{about['bits']} bits" if "bits" in about else cell.column
+            lines[cell.row, bits] = [cell.row, bits, *known]
+    if not lines:
+        return []
+    heads = ["method", "at", "rate", "strength", *MEANS, "codebooks", "seconds a run"]
+    every = [heads, ["---"] * 2 + ["--:"] * 4 + ["---", "--:"], *lines.values()]
+    table = "\n".join(f"| {' | '.join(map(_safe, line))} |" for line in every)
+    return [f"## What was chosen\n\n{table}"]
+
+
+MEANS = ("validation MAP", "MAP of floats")
+KEPT = {"none": "kept", "train": "training part", "database": "database"}
+"""What codebooks were fitted to, as the page says it."""
 
 
 def _failures(result: Result) -> list[str]:

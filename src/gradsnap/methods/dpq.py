@@ -8,6 +8,7 @@ from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
 from gradsnap.layers.soft_codes import TEMPERATURE, assignments
 from gradsnap.losses.classification import ClassificationLoss
+from gradsnap.losses.relations import Relations, Target
 from gradsnap.methods.method import Recipe
 from gradsnap.methods.regularizers import check_strength
 
@@ -45,9 +46,14 @@ class JointCentralLoss(nn.Module):
         self.centres = nn.Parameter(centres / dim**0.5)
 
     def forward(
-        self, embeddings: Tensor, labels: Tensor, *, items: Tensor | None = None
+        self, embeddings: Tensor, labels: Target, *, items: Tensor | None = None
     ) -> Tensor:
         """The scalar loss of embeddings (n, dim), and of items (n, dim) if given."""
+        if isinstance(labels, Relations):
+            raise InputError(
+                "the loss of DPQ needs labels; for relations between rows choose "
+                "another loss, such as supcon"
+            )
         both = [embeddings] if items is None else [embeddings, items]
         centres = self._centres_of(labels).to(embeddings.dtype)
         loss = embeddings.new_zeros(())

@@ -102,7 +102,7 @@ class Recipe:
     tries: tuple[str, tuple[float, ...]] | None = None
     """The setting that a comparison chooses for this method on a validation part, and
     the values to try, the likeliest first, such as ``("loss.mixture", (0.3, 1.0))``;
-    None: a strength around the default of its regularizer or layer."""
+    None: a strength around the default of its regularizer, layer or loss."""
 
     def tables(self, name: str) -> dict[str, dict[str, object]]:
         """The settings of this recipe, by section."""
