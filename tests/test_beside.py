@@ -2,14 +2,21 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import gradsnap as gs
-from gradsnap.training import beside, run_beside_plain, run_training
+from gradsnap.inference.model import Model
+from gradsnap.training import beside, run, run_beside_plain, run_training
 from gradsnap.training.advice import advice
 from tests.training_runs import clusters, config_for
+
+
+def weights(model: Model) -> torch.Tensor:
+    found: torch.Tensor = model.network.state_dict()["feat.weight"]
+    return found
 
 
 @pytest.fixture
@@ -28,7 +35,7 @@ def test_the_model_is_the_one_that_is_trained_alone(source: Path, tmp_path) -> N
     figures = both.card["beside"]["figures"]
     assert figures == {"trained": alone.card["figures"], "plain": plain.card["figures"]}
     kept = alone if both.card["beside"]["kept"] == "trained" else plain
-    assert torch.equal(both.network.feat.weight, kept.network.feat.weight)
+    assert torch.equal(weights(both), weights(kept))
     assert not (tmp_path / "both" / "plain").exists()
     written = json.loads((tmp_path / "both" / "card.json").read_text())
     assert written["beside"] == both.card["beside"]
@@ -65,7 +72,7 @@ def test_an_interrupted_pair_of_runs_goes_on(
 ) -> None:
     config = config_for(source)
     whole = run_beside_plain(config, tmp_path / "whole")
-    train = beside.train_settled
+    train = run.train_settled
     calls = []
 
     def stopping(ready, out, **options):
@@ -82,10 +89,10 @@ def test_an_interrupted_pair_of_runs_goes_on(
     assert whole is not None
     assert parts is not None
     assert parts.card["beside"] == whole.card["beside"]
-    assert torch.equal(whole.network.feat.weight, parts.network.feat.weight)
+    assert torch.equal(weights(whole), weights(parts))
 
 
-def card(floats: float, codes: float, bits: int = 32, **more) -> dict:
+def card(floats: float, codes: float, bits: int = 32, **more: Any) -> dict[str, Any]:
     figures = {"float_map": floats, "code_map": codes}
     return {"bits": bits, "figure": "map", "figures": figures, **more}
 

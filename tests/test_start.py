@@ -53,7 +53,8 @@ def first_weights(tmp_path: Path, *overrides: str) -> torch.Tensor:
     out = tmp_path / str(len(list(tmp_path.iterdir())))
     model = run_training(config_for(source, *still, *overrides), out)
     assert model is not None
-    return model.network.feat.weight
+    weights: torch.Tensor = model.network.state_dict()["feat.weight"]
+    return weights
 
 
 def test_vectors_start_from_axes_unless_told_otherwise(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from gradsnap.networks.network import (
     load_fitting,
     read_weights,
 )
+from gradsnap.networks.normalization import build_normalization
 from gradsnap.networks.preprocessing import Preprocess, check_images, check_side
 
 LEAST_SIDE = 32
@@ -41,9 +42,12 @@ class EfficientNetLite0(Network):
     Args:
         dim: length of the embedding.
         side: pixels of a side of preprocessed images; 224 in training on ImageNet.
+        normalization: of the trunk's outputs, as of ``Head``.
     """
 
-    def __init__(self, dim: int = 192, side: int = 224) -> None:
+    def __init__(
+        self, dim: int = 192, side: int = 224, normalization: str = "none"
+    ) -> None:
         super().__init__()
         check_side(side, LEAST_SIDE, "EfficientNetLite0")
         self.dim = dim
@@ -52,13 +56,15 @@ class EfficientNetLite0(Network):
         self.stem = _layer(3, 32, kernel=3, stride=2)
         self.bottlenecks = nn.Sequential(*_bottlenecks())
         self.last = _layer(STAGES[-1][1], TRUNK_DIM, kernel=1)
+        self.normalization = build_normalization(normalization, TRUNK_DIM)
         self.feat = embedding_layer(TRUNK_DIM, dim)
 
     def trunk(self, images: Tensor) -> Tensor:
         """(n, 1280) of images (n, 3, height, width) from 32 pixels."""
         check_images(images, LEAST_SIDE, "EfficientNetLite0")
         maps: Tensor = self.last(self.bottlenecks(self.stem(images)))
-        return maps.mean(dim=(2, 3))
+        outputs: Tensor = self.normalization(maps.mean(dim=(2, 3)))
+        return outputs
 
     def blocks(self) -> list[nn.Module]:
         """The stem, the bottlenecks, the last convolution."""
@@ -90,12 +96,15 @@ class EfficientNetLite0(Network):
 
 
 def efficientnet_lite0(
-    dim: int = 192, side: int = 224, weights: str | None = "imagenet"
+    dim: int = 192,
+    side: int = 224,
+    weights: str | None = "imagenet",
+    normalization: str = "none",
 ) -> EfficientNetLite0:
     """An ``EfficientNetLite0`` with ImageNet's weights, or fresh with ``None``."""
     if weights not in ("imagenet", None):
         raise InputError(f"weights must be 'imagenet' or None, got {weights!r}")
-    network = EfficientNetLite0(dim, side)
+    network = EfficientNetLite0(dim, side, normalization)
     if weights is not None:
         network.load_imagenet_weights()
     return network

@@ -1,33 +1,10 @@
 """An adapter on ready vectors: linear, or with hidden layers."""
 
-from collections.abc import Callable
-
 from torch import Tensor, nn
-from torch.nn import functional
 
 from gradsnap.errors import InputError
 from gradsnap.networks.network import Network, embedding_layer
-
-
-class UnitLength(nn.Module):
-    """Divides each row by its length; a zero row stays zero."""
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Rows (n, dim) of length 1."""
-        return functional.normalize(rows, dim=1)
-
-
-def standardization(dim: int) -> nn.Module:
-    """Mean 0 and variance 1 of each dimension, as seen while training."""
-    return nn.BatchNorm1d(dim, affine=False)
-
-
-NORMALIZATIONS: dict[str, Callable[[int], nn.Module]] = {
-    "none": lambda dim: nn.Identity(),
-    "length": lambda dim: UnitLength(),
-    "standard": standardization,
-}
-"""What may be done to the vectors first, by its short name."""
+from gradsnap.networks.normalization import build_normalization
 
 
 class Head(Network):
@@ -39,8 +16,9 @@ class Head(Network):
         input_dim: length of the vectors.
         dim: length of the embedding.
         hidden: sizes of hidden layers; none makes the head linear.
-        normalization: of the vectors: "none", "length" (each row to length 1) or
-            "standard" (each dimension to mean 0 and variance 1).
+        normalization: of the vectors: "none", "length" (each row to length 1), "scale"
+            (all rows by one number, to a mean length of 1) or "standard" (each
+            dimension to mean 0 and variance 1).
         dropout: share of each hidden layer's outputs that is dropped in training.
 
     Example:
@@ -59,15 +37,10 @@ class Head(Network):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if normalization not in NORMALIZATIONS:
-            raise InputError(
-                f"normalization must be one of {', '.join(NORMALIZATIONS)}, "
-                f"got {normalization!r}"
-            )
         self.input_dim = input_dim
         self.dim = dim
         self.preprocess = nn.Identity()
-        self.normalization = NORMALIZATIONS[normalization](input_dim)
+        self.normalization = build_normalization(normalization, input_dim)
         sizes = (input_dim, *hidden)
         self.layers = nn.Sequential()
         for before, after in zip(sizes, hidden, strict=False):

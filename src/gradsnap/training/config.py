@@ -218,7 +218,10 @@ class OptimizerSettings(Section):
     """How the network moves."""
 
     name: Annotated[str, one_of(("sgd", "adamw"))] = setting("the optimizer", "adamw")
-    rate: AtLeastZero = setting("learning rate of what starts fresh", 1e-3)
+    rate: AtLeastZero | None = setting(
+        "learning rate of what starts fresh; None: .003 for a layer on ready vectors "
+        "or a frozen trunk, .001 elsewhere"
+    )
     trunk_rate: AtLeastZero | None = setting(
         "learning rate of the trunk's last block; None: rate"
     )

@@ -11,7 +11,7 @@ from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
-from gradsnap.training.learner import trunk_is_kept
+from gradsnap.training.learner import FIRST_RATE, trunk_is_kept
 from gradsnap.training.settings import changed
 from gradsnap.training.supervision import Supervision, supervision_of
 
@@ -20,6 +20,8 @@ BATCH_SIZE = 128
 ITEMS_A_CLASS = 8
 """Of each class a batch should hold so many, where a step costs little."""
 LARGEST_BATCH = 1024
+READY_RATE = 3e-3
+"""Learning rate of a layer on ready vectors."""
 
 
 class Settled(NamedTuple):
@@ -45,21 +47,23 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     _check_classes(config, supervision)
     config = changed(config, data={"protocol": supervision.protocol})
     split = supervision.split(config.data)
-    wanted = config.run.batch_size or _batch_size(config, supervision.num_classes)
-    size = config.run.batch_size or min(wanted, len(split.train))
-    config = changed(config, run={"batch_size": size})
+    config = _with_pace(config, supervision.num_classes, len(split.train))
     return Settled(config, dataset, split, supervision)
 
 
-def _batch_size(config: TrainingConfig, num_classes: int) -> int:
-    """Items a batch: with many classes a small one holds hardly a pair of any.
+def _with_pace(config: TrainingConfig, classes: int, items: int) -> TrainingConfig:
+    """Batch size and rate, where they are open.
 
-    For 50 classes 512 items instead of 96 raise MAP of floats and codes by a fifth.
-    Where images go through a network that trains, each item costs too much for that.
+    With many classes a small batch holds hardly a pair of any: for 50 classes 512 items
+    instead of 96 raise MAP of floats and codes by a fifth. Where images go through a
+    network that trains, each item costs too much for that.
     """
-    if config.network.name != "head" and not trunk_is_kept(config):
-        return BATCH_SIZE
-    return min(max(BATCH_SIZE, ITEMS_A_CLASS * num_classes), LARGEST_BATCH)
+    ready = config.network.name == "head" or trunk_is_kept(config)
+    wanted = min(max(BATCH_SIZE, ITEMS_A_CLASS * classes), LARGEST_BATCH)
+    size = config.run.batch_size or min(wanted if ready else BATCH_SIZE, items)
+    given = config.optimizer.rate
+    rate = given if given is not None else READY_RATE if ready else FIRST_RATE
+    return changed(config, run={"batch_size": size}, optimizer={"rate": rate})
 
 
 def with_parts(config: TrainingConfig) -> TrainingConfig:
@@ -154,6 +158,7 @@ def _with_network(
         options |= {"side": side}
     if name == "efficientnet-lite0" and config.network.name is None and blocks is None:
         blocks = 0  # an adapter on ImageNet's features: minutes on a CPU
+        options = {"normalization": "length"} | options
     channels = options.get("channels", len(options.get("mean", (0, 0, 0))))
     network = {"name": name, "options": options, "trainable_blocks": blocks}
     data = {"channels": channels}
@@ -166,7 +171,7 @@ def _with_head(config: TrainingConfig, length: int) -> TrainingConfig:
     name = config.network.name or "head"
     options = dict(config.network.options)
     if name == "head":
-        options |= {"input_dim": length}
+        options = {"normalization": "scale"} | options | {"input_dim": length}
     return changed(config, network={"name": name, "options": options})
 
 

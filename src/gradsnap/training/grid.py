@@ -16,10 +16,10 @@ LAYERS: dict[str, tuple[dict[str, float], ...]] = {
     "plain": ({},),
     "snapping": ({"strength": 0.3}, {"strength": 1.0}),
     "codes": (
+        {"strength": 0.3, "mixture": 1.0},
         {"strength": 0.3, "mixture": 0.3},
         {"strength": 0.1, "mixture": 0.0},
         {"strength": 0.3, "mixture": 0.0},
-        {"strength": 0.3, "mixture": 1.0},
         {"strength": 1.0, "mixture": 0.3},
     ),
 }
@@ -80,19 +80,19 @@ class Trial:
 def layouts(bits: int, training_rows: int) -> list[int | None]:
     """Sizes of codebooks that give these bits, the likeliest first.
 
-    Several codebooks of many codewords come before those of few, and a single codebook
-    comes last.
+    Few codebooks of many codewords come before many of few: a single one, where there
+    are rows enough for it, is free to put its codewords anywhere.
 
     Example:
-        >>> layouts(4, 1000), layouts(8, 5000), layouts(7, 1000)
-        ([4, 16], [16, 4, 256], [None])
+        >>> layouts(4, 1000), layouts(8, 5000), layouts(8, 500), layouts(7, 1000)
+        ([16, 4], [256, 16, 4], [16, 4], [None])
     """
     found = [
         size
         for size in CODEBOOK_SIZES
         if bits % int(math.log2(size)) == 0 and training_rows >= ROWS_A_CODEWORD * size
     ]
-    return [*sorted(found, key=lambda size: (2**bits <= size, -size))] or [None]
+    return sorted(found, reverse=True) or [None]
 
 
 @dataclass(frozen=True)

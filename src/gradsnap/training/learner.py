@@ -130,6 +130,9 @@ def new_coder(settings: CoderSettings, dim: int, seed: int) -> Coder:
         raise InputError(f"coder {settings.kind!r}: {error}") from error
 
 
+FIRST_RATE = 1e-3
+"""Learning rate where the settings leave it open."""
+
 SIZES = ("dim", "num_codebooks", "codebook_size", "bits")
 """What a coder gets from its bits and the network."""
 
@@ -186,18 +189,19 @@ def _new_optimizer(
     config: TrainingConfig, network: Network, method: Method
 ) -> Optimizer:
     settings = config.optimizer
+    first = settings.rate if settings.rate is not None else FIRST_RATE
     groups = parameter_groups(
         network,
-        settings.rate,
+        first,
         settings.trunk_rate,
         settings.layer_decay,
         network.fresh,
     )
     own = [*method.loss.parameters(), *method.regularizer.parameters()]
     if own:
-        groups.append({"params": own, "lr": settings.rate})
+        groups.append({"params": own, "lr": first})
     if isinstance(method.coder, Quantizer) and method.coder.codebooks.requires_grad:
-        rate = settings.rate * config.coder.rate
+        rate = first * config.coder.rate
         codebooks = {"params": [method.coder.codebooks], "lr": rate}
         groups.append(codebooks | {"weight_decay": 0.0})  # nothing pulls words to zero
     for group in groups:
@@ -205,8 +209,8 @@ def _new_optimizer(
     if settings.name == "sgd":
         return SGD(
             groups,
-            lr=settings.rate,
+            lr=first,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
         )
-    return AdamW(groups, lr=settings.rate, weight_decay=settings.weight_decay)
+    return AdamW(groups, lr=first, weight_decay=settings.weight_decay)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.inference.trunk import Trunk
+from gradsnap.networks.normalization import MeanLength
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.feed import Feed
 from gradsnap.training.learner import Learner, trunk_is_kept
@@ -23,6 +24,8 @@ ROWS = 20_000
 def start(learner: Learner, feed: Feed, config: TrainingConfig) -> None:
     """Gives the embedding layer its first weights, the same on every process."""
     feat = learner.network.feat
+    if not trunk_is_kept(config):
+        _fit_normalization(learner, feed)
     if not (starts_from_axes(learner, config) and isinstance(feat, nn.Linear)):
         return
     rows = _inputs(learner, feed, config)
@@ -58,13 +61,24 @@ def set_to_axes(feat: nn.Linear, rows: Tensor) -> None:
     feat.bias.copy_(-(axes @ mean.double()))
 
 
+def _fit_normalization(learner: Learner, feed: Feed) -> None:
+    """Shows vectors to a normalization that must know how long they are."""
+    own = getattr(learner.network, "normalization", None)
+    if isinstance(own, MeanLength):
+        own.fit(feed.embed(nn.Identity(), _sample(feed)))
+        feed.processes.share_from_first(own)
+
+
 def _inputs(learner: Learner, feed: Feed, config: TrainingConfig) -> Tensor:
     """What the layer sees of training items, (n, inputs)."""
-    train = feed.split.train
-    step = max(1, len(train) // ROWS)
     kept = trunk_is_kept(config)
     before: nn.Module = nn.Identity() if kept else Trunk(learner.network)
-    return feed.embed(before, train[::step][:ROWS])
+    return feed.embed(before, _sample(feed))
+
+
+def _sample(feed: Feed) -> Tensor:
+    train = feed.split.train
+    return train[:: max(1, len(train) // ROWS)][:ROWS]
 
 
 def _trained_blocks(learner: Learner) -> list[nn.Parameter]:

@@ -294,6 +294,6 @@ def _grid(config: TrainingConfig, given: set[str], rows: int) -> Grid:
         grid = dataclasses.replace(grid, sizes=[config.coder.codebook_size])
     if config.network.dim is not None:
         grid = dataclasses.replace(grid, dims=[config.network.dim])
-    if "optimizer.rate" in given:
+    if "optimizer.rate" in given and config.optimizer.rate is not None:
         grid = dataclasses.replace(grid, rates=[config.optimizer.rate])
     return grid
