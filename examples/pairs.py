@@ -17,7 +17,7 @@ from gradsnap.training import make_config, run_training
 
 
 def write_data(folder: Path) -> None:
-    """Stands for your files: vectors (n, dim) and what people said of pairs."""
+    """Stands for your files: vectors (n, dim), and what people said of pairs."""
     pixels, digits = load_digits(return_X_y=True)
     np.save(folder / "vectors.npy", (pixels / 16).astype(np.float32))
     drawn = np.random.default_rng(0).integers(len(pixels), size=(20_000, 2))
