@@ -22,6 +22,10 @@ Examples:
 
 `gradsnap train vectors.npz --coder itq --bits 64 --out model` – hashes instead of codes
 
+`gradsnap train photos/ --pairs pairs.csv --bits 32 --out model` – pairs, not classes
+
+`gradsnap train vectors.npy --triplets triplets.csv --bits 32 --out model`
+
 `gradsnap train photos/ --method dhn --bits 48 --out model` – a deep hashing network
 
 `torchrun --nproc-per-node 2 -m gradsnap train photos/ --out model`
@@ -56,6 +60,16 @@ def train(
     method: Annotated[
         str | None, typer.Option(help="What is learned: snapping, plain, dhn, …")
     ] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            help="Table to learn from in place of labels: a,b,similar (.csv, .parquet)."
+        ),
+    ] = None,
+    triplets: Annotated[
+        str | None,
+        typer.Option(help="Table to learn from: anchor,positive,negative."),
+    ] = None,
     root: Root = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file of settings.")
@@ -84,6 +98,8 @@ def train(
     flags = {
         "data.root": root,
         "data.skip_bad": True if skip_bad else None,
+        "data.pairs": pairs,
+        "data.triplets": triplets,
         "method.name": method,
         "coder.kind": coder,
         "coder.bits": bits,
@@ -151,7 +167,9 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     facts = {
         f"{title} of floats": figures.get(f"float_{name}", "not measured"),
         f"{title} of codes": figures.get(f"code_{name}", "not measured"),
+        **_other_figures(figures, name),
         "relative quantization error": figures.get("relative_error", "none"),
+        **card.get("facts", {}),
         "method": f"{card['method']}: {card['loss']} loss, {card['layer']}",
         "coder": card["coder"],
         "bytes a vector": card["bits"] / 8,
@@ -164,3 +182,13 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     }
     title = f"{card['data']}, {card['bits']}-bit codes"
     say(title, facts, as_json=False, quiet=False)
+
+
+def _other_figures(figures: dict[str, float], shown: str) -> dict[str, float]:
+    """What else was measured: float_recall_at_10 as recall at 10 of floats."""
+    pairs = [name.split("_", 1) for name in figures if name != "relative_error"]
+    return {
+        f"{rest.replace('_', ' ')} of {kind}s": figures[f"{kind}_{rest}"]
+        for kind, rest in pairs
+        if rest != shown
+    }

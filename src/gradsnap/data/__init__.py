@@ -23,21 +23,26 @@ from gradsnap.data.images import ImageFiles, ImageOptions, StoredImages, decode_
 from gradsnap.data.label_lists import open_csv, read_label_list
 from gradsnap.data.mnist import open_mnist
 from gradsnap.data.nuswide import open_nuswide
+from gradsnap.data.pairs import Pairs, file_hash, read_pairs, read_triplets
 from gradsnap.data.protocols import (
+    PAIR_PROTOCOLS,
     PROTOCOLS,
     FractionProtocol,
     IlsvrcProtocol,
     NuswideProtocol,
+    PairProtocol,
     PaperProtocol,
     Protocol,
     Split,
     UnseenClasses,
+    components,
 )
 from gradsnap.data.sources import DATASETS, open_dataset
 from gradsnap.data.vectors import open_vectors
 
 __all__ = [
     "DATASETS",
+    "PAIR_PROTOCOLS",
     "PROTOCOLS",
     "Augmentation",
     "Augmentations",
@@ -49,6 +54,8 @@ __all__ = [
     "Items",
     "NuswideProtocol",
     "OrderedBatches",
+    "PairProtocol",
+    "Pairs",
     "PaperProtocol",
     "ProjectiveJitter",
     "Protocol",
@@ -58,7 +65,9 @@ __all__ = [
     "StoredImages",
     "StoredItems",
     "UnseenClasses",
+    "components",
     "decode_image",
+    "file_hash",
     "in_memory",
     "loader",
     "open_cifar10",
@@ -71,4 +80,6 @@ __all__ = [
     "open_nuswide",
     "open_vectors",
     "read_label_list",
+    "read_pairs",
+    "read_triplets",
 ]

@@ -2,6 +2,7 @@
 
 import bisect
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,20 @@ def parquet_labels(path: Path) -> NDArray[Any] | None:
     if _is_list(values):
         return _as_matrix(values, os.fspath(path))
     return np.array(values.to_pylist())
+
+
+def parquet_columns(path: Path, wanted: Sequence[str]) -> dict[str, list[str]]:
+    """Those of the wanted columns that are there, as text."""
+    file = _open(os.fspath(path))
+    names = [name for name in wanted if name in file.schema_arrow.names]
+    table = file.read(columns=names)
+    for name in names:
+        empty = table.column(name).null_count
+        if empty:
+            raise InputError(f"{path}: {empty} rows of {name} are empty")
+    return {
+        name: [str(one) for one in table.column(name).to_pylist()] for name in names
+    }
 
 
 def _open(path: str) -> Any:

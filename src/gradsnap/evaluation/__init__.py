@@ -20,6 +20,12 @@ from gradsnap.evaluation.distances import (
 from gradsnap.evaluation.evaluation import Evaluation, evaluate
 from gradsnap.evaluation.grades import ranked_relevance, relevance, total_relevant
 from gradsnap.evaluation.metrics import mean_average_precision, recall_at
+from gradsnap.evaluation.pairs import (
+    pair_auc,
+    pair_average_precision,
+    pair_distances,
+    partner_figures,
+)
 from gradsnap.evaluation.runs import (
     ComparedRun,
     Comparison,
@@ -52,7 +58,11 @@ __all__ = [
     "load_run",
     "mean_average_precision",
     "nearest_items",
+    "pair_auc",
+    "pair_average_precision",
+    "pair_distances",
     "paired_test",
+    "partner_figures",
     "plot_precision_at",
     "plot_precision_recall",
     "ranked_relevance",

@@ -132,6 +132,89 @@ class DrawnTriplets:
 
 
 @dataclass(frozen=True, eq=False)
+class Partners:
+    """For each of n items a list of others, all lists in one array."""
+
+    starts: Tensor
+    """Where each item's list begins in ``items``, and where all end, int64 (n + 1,)."""
+    items: Tensor
+    """int64 (m,)."""
+
+    @classmethod
+    def of(cls, pairs: Tensor, count: int) -> "Partners":
+        """Each end of pairs int64 (m, 2) of ``count`` items is a partner of the other.
+
+        Example:
+            >>> Partners.of(torch.tensor([[0, 2], [1, 2]]), 3).items
+            tensor([2, 2, 0, 1])
+        """
+        both = torch.cat([pairs, pairs.flip(1)])
+        order = (both[:, 0] * count + both[:, 1]).argsort()
+        sizes = both[:, 0].bincount(minlength=count)
+        starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+        return cls(starts, both[order, 1])
+
+    def draw(self, anchors: Tensor, generator: Generator) -> Tensor:
+        """A random partner of each of the anchors (a,) that have one, at most (a,)."""
+        sizes = self.starts[anchors + 1] - self.starts[anchors]
+        places = torch.rand(len(anchors), generator=generator, dtype=torch.float64)
+        at = self.starts[anchors] + (places * sizes).long()
+        return self.items[at[sizes > 0]]
+
+
+@dataclass(frozen=True, eq=False)
+class Anchored:
+    """Anchors in random order, each with a partner from every one of its lists."""
+
+    anchors: Tensor
+    """int64 (n,)."""
+    lists: tuple[Partners, ...]
+    batch_size: int
+    """Items a batch at most: who is drawn twice is there once."""
+    seed: int
+
+    def __iter__(self) -> Iterator[Drawn]:
+        generator = Generator().manual_seed(self.seed)
+        at_once = max(1, self.batch_size // (1 + len(self.lists)))
+        while True:
+            order = torch.randperm(len(self.anchors), generator=generator)
+            for places in order.split(at_once):
+                anchors = self.anchors[places]
+                drawn = [one.draw(anchors, generator) for one in self.lists]
+                yield Drawn(torch.cat([anchors, *drawn]).unique(), None)
+
+
+@dataclass(frozen=True, eq=False)
+class ListedTriplets:
+    """Given triplets in random order, each item of a batch embedded once."""
+
+    triplets: Tensor
+    """int64 (t, 3), items as anchor, positive and negative."""
+    batch_size: int
+    """Items a batch at most: a third as many triplets."""
+    seed: int
+
+    def __iter__(self) -> Iterator[Drawn]:
+        generator = Generator().manual_seed(self.seed)
+        while True:
+            order = torch.randperm(len(self.triplets), generator=generator)
+            for places in order.split(max(1, self.batch_size // 3)):
+                rows, triplets = Triplets(*self.triplets[places].T).compact()
+                yield Drawn(rows, triplets)
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutTriplets:
+    """The items of other batches, for a loss that finds pairs by itself."""
+
+    batches: Batches
+
+    def __iter__(self) -> Iterator[Drawn]:
+        for drawn in self.batches:
+            yield Drawn(drawn.indices, None)
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
     """From a start on, the rows of each batch that one of several processes embeds."""
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gradsnap.coders import CODERS
-from gradsnap.data import PROTOCOLS
+from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS
 from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.triplets import TRIPLETS
@@ -82,8 +82,21 @@ class DataSettings(Section):
         "3 for colour, 1 for grey; None: as the network needs"
     )
     skip_bad: bool = setting("leave out bad image files and count them", False)
-    protocol: Annotated[str, one_of(PROTOCOLS)] | None = setting(
-        "how items are divided; None: the paper's for its data sets, else a share"
+    pairs: str | None = setting(
+        "table of pairs to learn from in place of labels, with the columns a,b,similar"
+    )
+    triplets: str | None = setting(
+        "table of triplets to learn from, with the columns anchor,positive,negative"
+    )
+    similar_above: float = setting("pairs are alike if similar is above this", 0.0)
+    other_pairs: Annotated[str, one_of(("auto", "unlike", "unknown"))] = setting(
+        "what pairs are that the table does not name; auto: unlike where it names none "
+        "that are",
+        "auto",
+    )
+    protocol: Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS))] | None = setting(
+        "how items are divided; None: the paper's for its data sets, else a share; of "
+        "pairs: components, or items where those are too large"
     )
     protocol_options: Options = own_options(
         "of the protocol, such as queries_per_class"

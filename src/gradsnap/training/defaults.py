@@ -9,18 +9,10 @@ from gradsnap.data import Dataset, Split, open_dataset
 from gradsnap.errors import InputError
 from gradsnap.layers import LAYERS
 from gradsnap.methods import every_loss, every_regularizer
-from gradsnap.registry import default_options
+from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.settings import changed
 from gradsnap.training.supervision import Supervision, supervision_of
-
-PROTOCOL_OF = {
-    "mnist": "paper",
-    "cifar10": "paper",
-    "nuswide": "nuswide",
-    "ilsvrc2012": "ilsvrc2012",
-}
-"""The protocol of the paper's own data sets; others have ``fraction``."""
 
 SMALL_SIDE = 64
 BATCH_SIZE = 128
@@ -45,9 +37,9 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     data = config.data
     if dataset.holds_images:
         dataset = dataset.reading(side=data.side, channels=data.channels)
-    name = data.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
-    config = changed(config, data={"protocol": name})
-    supervision = supervision_of(dataset, config.data)
+    supervision = supervision_of(dataset, data)
+    _check_classes(config, supervision)
+    config = changed(config, data={"protocol": supervision.protocol})
     split = supervision.split(config.data)
     size = config.run.batch_size or min(BATCH_SIZE, len(split.train))
     config = changed(config, run={"batch_size": size})
@@ -89,6 +81,7 @@ def open_items(settings: DataSettings) -> Dataset:
         side=settings.side,
         channels=settings.channels,
         skip_bad=settings.skip_bad,
+        labelled=settings.pairs is None and settings.triplets is None,
     )
 
 
@@ -99,6 +92,22 @@ def divided(dataset: Dataset, settings: DataSettings) -> Split:
         InputError: unknown options, or too few items for the protocol.
     """
     return supervision_of(dataset, settings).split(settings)
+
+
+def _check_classes(config: TrainingConfig, supervision: Supervision) -> None:
+    """Refuses parts that learn from classes where there are none."""
+    if supervision.num_classes:
+        return
+    if CODERS[config.coder.kind].supervised:
+        raise InputError(
+            f"the coder {config.coder.kind!r} is fitted to labels, and this run has "
+            "none: choose one without, such as pq, opq, rvq or itq"
+        )
+    if "num_classes" in options_of(every_loss()[config.loss.name]):
+        raise InputError(
+            f"the loss {config.loss.name!r} learns classes, and this run has none: "
+            "choose one of pairs, such as supcon, triplet or contrastive"
+        )
 
 
 def _plain_values(options: Mapping[str, object]) -> dict[str, object]:

@@ -100,11 +100,11 @@ def score(
     return Scores(
         evaluate(floats, *labels, rules),
         evaluate(codes, *labels, rules),
-        _relative_error(coder, database.rows),
+        relative_error(coder, database.rows),
     )
 
 
-def _relative_error(coder: Coder, rows: Tensor) -> float | None:
+def relative_error(coder: Coder, rows: Tensor) -> float | None:
     """Of rows (n, dim); None where each could have a codeword of its own."""
     if len(rows) <= coder.codebook_size:
         return None

@@ -16,10 +16,21 @@ from gradsnap.data import PROTOCOLS, Dataset, Split
 from gradsnap.errors import InputError
 from gradsnap.evaluation import RankingRules
 from gradsnap.losses import Target
+from gradsnap.registry import chosen
 from gradsnap.training.batches import Balanced, Batches, DrawnTriplets, Shuffled
+from gradsnap.training.by_pairs import ByPairs
+from gradsnap.training.by_triplets import ByTriplets
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.scoring import Labelled, protocol_card, rules_of, score
 from gradsnap.triplets import SAMPLERS
+
+PROTOCOL_OF = {
+    "mnist": "paper",
+    "cifar10": "paper",
+    "nuswide": "nuswide",
+    "ilsvrc2012": "ilsvrc2012",
+}
+"""The protocol of the paper's own data sets; others have ``fraction``."""
 
 Embed = Callable[[Tensor], Tensor]
 """Embeddings (n, dim) of the items at indices (n,)."""
@@ -36,6 +47,11 @@ class Supervision(Protocol):
     @property
     def title(self) -> str:
         """That figure in words, such as ``MAP``."""
+        ...
+
+    @property
+    def protocol(self) -> str:
+        """The short name of how items are divided."""
         ...
 
     @property
@@ -90,7 +106,8 @@ class Supervision(Protocol):
         """What the figures rest on, for ``card.json``.
 
         At least ``rules``, a sentence, ``protocol`` with its ``name``, and ``card``
-        with the numbers of ``queries`` and ``database`` items and ``split_hashes``.
+        with the numbers of ``queries`` and ``database`` items and ``split_hashes``. A
+        table ``facts`` is shown to people as it is.
         """
         ...
 
@@ -101,12 +118,19 @@ def supervision_of(dataset: Dataset, settings: DataSettings) -> Supervision:
     Raises:
         InputError: there is nothing to learn from.
     """
+    if settings.pairs is not None and settings.triplets is not None:
+        raise InputError("give data.pairs or data.triplets, not both")
+    if settings.pairs is not None:
+        return ByPairs.read(dataset, settings)
+    if settings.triplets is not None:
+        return ByTriplets.read(dataset, settings)
     if dataset.labels is None:
         raise InputError(
             f"{dataset.name} has no labels to learn from; a folder for each class gives"
-            " them, or a file of labels beside the vectors"
+            " them, or labels beside the vectors; --pairs FILE names pairs instead"
         )
-    return ByLabels(dataset, dataset.labels, rules_of(settings.protocol))
+    name = settings.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
+    return ByLabels(dataset, dataset.labels, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +140,8 @@ class ByLabels:
     dataset: Dataset
     every_label: Tensor
     """Of all items, (n,) or multi-hot (n, L)."""
-    rules: RankingRules
+    protocol: str
+    """A key of ``PROTOCOLS``."""
 
     figure: ClassVar[str] = "map"
     title: ClassVar[str] = "MAP"
@@ -126,14 +151,19 @@ class ByLabels:
         """Of the data set."""
         return len(self.dataset.classes)
 
+    @property
+    def rules(self) -> RankingRules:
+        """How a ranking is measured under the protocol."""
+        return rules_of(self.protocol)
+
     def split(self, settings: DataSettings) -> Split:
-        """As the protocol of the settings says."""
-        protocol = PROTOCOLS[settings.protocol or "fraction"]
+        """As the protocol says, with the options of the settings."""
+        protocol = chosen(PROTOCOLS, self.protocol, "protocol of labels")
         known = {field.name for field in fields(protocol)} - {"validation"}
         unknown = sorted(settings.protocol_options.keys() - known)
         if unknown:
             raise InputError(
-                f"the protocol {settings.protocol!r} has no option "
+                f"the protocol {self.protocol!r} has no option "
                 f"{', '.join(unknown)}; it has {', '.join(sorted(known)) or 'none'}"
             )
         try:
@@ -183,7 +213,7 @@ class ByLabels:
         protocol = protocol_card(config, name, split, self.rules, bits)
         return {
             "classes": list(self.dataset.classes),
-            "protocol": {"name": data.protocol, **data.protocol_options},
+            "protocol": {"name": self.protocol, **data.protocol_options},
             "rules": str(self.rules),
             "card": protocol.record(),
         }

@@ -1,11 +1,10 @@
 """Watches a training run: records, validations, checkpoints, and its end."""
 
 import contextlib
-import functools
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from gradsnap.training.monitors import (
 from gradsnap.training.processes import Processes
 from gradsnap.training.refits import Refits
 from gradsnap.training.settings import to_toml
-from gradsnap.training.supervision import Supervision
+from gradsnap.training.supervision import Embed, Supervision
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +39,21 @@ NEVER_SNAPPED = (
     "that this is a plain network's model; loss.name=supcon never stops pulling, and a "
     "shorter layer.warmup begins earlier"
 )
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedOnce:
+    """Keeps the embeddings of every list of items it is asked for."""
+
+    embed: Embed
+    kept: dict[bytes, Tensor] = field(default_factory=dict)
+
+    def __call__(self, indices: Tensor) -> Tensor:
+        """Embeddings (n, dim) of items at indices (n,)."""
+        key = indices.numpy().tobytes()
+        if key not in self.kept:
+            self.kept[key] = self.embed(indices)
+        return self.kept[key]
 
 
 @dataclass(eq=False)
@@ -128,7 +142,7 @@ class TrainingWatch:
     def _refit(self) -> dict[str, Any]:
         """Fits the coder anew, or keeps it; says to what, and how its codes rank."""
         split, learner, supervision = self.feed.split, self.learner, self._supervision
-        embed = functools.cache(self._embed)  # the validation part is ranked thrice
+        embed = EmbeddedOnce(self._embed)  # the validation part is ranked thrice
 
         def fit(coder: Coder, part: str) -> Coder:
             indices = getattr(split, part)

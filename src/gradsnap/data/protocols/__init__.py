@@ -1,5 +1,10 @@
 """Protocols as values: how a data set is divided for training and for searching."""
 
+from gradsnap.data.protocols.by_pair import (
+    PAIR_PROTOCOLS,
+    PairProtocol,
+    components,
+)
 from gradsnap.data.protocols.per_class import (
     FractionProtocol,
     IlsvrcProtocol,
@@ -19,12 +24,15 @@ PROTOCOLS: dict[str, type[Protocol]] = {
 """Every protocol by its short name; being in here is being tested."""
 
 __all__ = [
+    "PAIR_PROTOCOLS",
     "PROTOCOLS",
     "FractionProtocol",
     "IlsvrcProtocol",
     "NuswideProtocol",
+    "PairProtocol",
     "PaperProtocol",
     "Protocol",
     "Split",
     "UnseenClasses",
+    "components",
 ]

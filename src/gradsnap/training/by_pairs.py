@@ -1,0 +1,321 @@
+"""Learning from pairs: which items are alike and which are not, by a table."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from gradsnap.coders import Coder
+from gradsnap.data import Dataset, PairProtocol, Pairs, Split, file_hash, read_pairs
+from gradsnap.errors import InputError
+from gradsnap.evaluation import (
+    Distances,
+    EmbeddingDistances,
+    code_distances,
+    pair_auc,
+    pair_average_precision,
+    pair_distances,
+    partner_figures,
+)
+from gradsnap.losses import Relations
+from gradsnap.training.batches import Anchored, Batches, Partners
+from gradsnap.training.config import DataSettings, TrainingConfig
+from gradsnap.training.known_pairs import GivenRelations, KnownPairs, OthersUnlike
+from gradsnap.training.scoring import relative_error
+from gradsnap.triplets import SAMPLERS
+
+POINTS = (1, 10)
+"""The N of recall at N."""
+
+MOST_ASKING = 5000
+"""Held-out items that ask, at most: evenly chosen among more."""
+
+Embed = Callable[[Tensor], Tensor]
+
+
+class RelationsOf(Protocol):
+    """What a loss is told of a batch."""
+
+    def of(self, indices: Tensor) -> Relations:
+        """Of the items of a batch, (b,)."""
+        ...
+
+
+class Asked(NamedTuple):
+    """The pairs a part is judged by."""
+
+    pairs: Tensor
+    """int64 (m, 2): an item of the part, and one that it was compared with."""
+    alike: Tensor
+    """bool (m,)."""
+
+    @property
+    def both_kinds(self) -> bool:
+        """Whether some are alike and some are not."""
+        return bool(self.alike.any() and not self.alike.all())
+
+    def alike_alone(self) -> "Asked":
+        """Without the others."""
+        return Asked(self.pairs[self.alike], self.alike[self.alike])
+
+
+@dataclass(frozen=True, eq=False)
+class ByPairs:
+    """A table says of some pairs whether they are alike.
+
+    Judged by how well distances tell alike from unlike pairs of held-out items; where
+    there are no unlike ones, by how early an item finds its partners among the others.
+    """
+
+    dataset: Dataset
+    path: str
+    pairs: Pairs
+    protocol: str
+    """One of ``PAIR_PROTOCOLS``."""
+    parts: Split
+    others_unlike: bool
+    """Whether items that were never compared count as unlike."""
+
+    num_classes = 0
+
+    @classmethod
+    def read(cls, dataset: Dataset, settings: DataSettings) -> "ByPairs":
+        """Of the table that the settings name.
+
+        Raises:
+            InputError: of the table; or a part has no alike pair.
+        """
+        path = settings.pairs or ""
+        pairs = read_pairs(path, dataset, settings.similar_above)
+        protocol = pair_protocol(settings)
+        alike, unlike = pairs.items[pairs.alike], pairs.items[~pairs.alike]
+        name = protocol.chosen(alike, len(dataset))
+        parts = protocol.split(alike, unlike, len(dataset), settings.split_seed)
+        unnamed = settings.other_pairs
+        others = unnamed == "unlike" or (unnamed == "auto" and pairs.all_alike)
+        made = cls(dataset, path, pairs, name, parts, others)
+        made._check_parts()
+        return made
+
+    @property
+    def figure(self) -> str:
+        """``ap`` where both kinds of pairs are held out, else ``partner_map``."""
+        return "ap" if self._judged_by_pairs else "partner_map"
+
+    @property
+    def title(self) -> str:
+        """The figure in words."""
+        return (
+            "average precision of pairs" if self._judged_by_pairs else "MAP of partners"
+        )
+
+    def split(self, settings: DataSettings) -> Split:
+        """By components or items; drawn when the table was read."""
+        return self.parts
+
+    def batches(self, config: TrainingConfig, train: Tensor) -> Batches:
+        """Items with a partner that is alike, and with one that is not."""
+        refuse_label_settings(config)
+        pairs = self.training
+        kinds = (pairs.items[pairs.alike], pairs.items[~pairs.alike])
+        lists = [Partners.of(kind, len(self.dataset)) for kind in kinds if len(kind)]
+        size = config.run.batch_size or len(train)
+        return Anchored(pairs.items.unique(), tuple(lists), size, config.run.seed)
+
+    def target(self, indices: Tensor) -> Relations:
+        """What is known of the batch."""
+        return self.relations.of(indices)
+
+    def labels(self, indices: Tensor) -> Tensor | None:
+        """None: a coder is fitted to embeddings alone."""
+        return None
+
+    def is_new_in_validation(self, split: Split) -> bool:
+        """No: a coder is fitted to everything that is not held out."""
+        return False
+
+    def score(
+        self, coder: Coder, embed: Embed, queries: Tensor, database: Tensor
+    ) -> dict[str, float]:
+        """Figures of floats and codes; the pairs of the queries are ranked."""
+        asked = self.asked(queries, database)
+        if self._judged_by_pairs:
+            return scores(coder, embed, asked, _of_pairs)
+        return scores(coder, embed, asked.alike_alone(), _of_partners)
+
+    def card(
+        self, config: TrainingConfig, split: Split, bits: int | None
+    ) -> dict[str, Any]:
+        """What was learned from, and what is measured."""
+        test = self.asked(split.queries, split.database)
+        training, alike = self.training, int(self.training.alike.sum())
+        others = "unlike" if self.others_unlike else "unknown"
+        return {
+            "protocol": {"name": self.protocol, **config.data.protocol_options},
+            "rules": self._rules,
+            "card": {
+                "queries": len(test.pairs[:, 0].unique()),
+                "training": len(split.train),
+                "database": len(test.pairs[:, 1].unique()),
+                "split_hashes": [split.hash],
+                "pairs": self.path,
+                "pairs_hash": file_hash(self.path),
+            },
+            "facts": {
+                "training pairs": f"{alike:,} alike, {len(training) - alike:,} unlike, "
+                f"others {others}",
+                "held-out pairs": f"{int(test.alike.sum()):,} alike, "
+                f"{int((~test.alike).sum()):,} unlike",
+            },
+        }
+
+    @cached_property
+    def training(self) -> Pairs:
+        """The pairs whose two ends train."""
+        ours = torch.isin(self.pairs.items, self.parts.train).all(dim=1)
+        pairs = self.pairs
+        return Pairs(pairs.items[ours], pairs.grades[ours], pairs.graded)
+
+    @cached_property
+    def relations(self) -> RelationsOf:
+        """What is known of any training items."""
+        pairs, count = self.training, len(self.dataset)
+        known = KnownPairs.of(pairs.items, pairs.grades, count)
+        if not self.others_unlike:
+            return GivenRelations(known, pairs.graded)
+        alike = pairs.items[pairs.alike]
+        return OthersUnlike.among(known, pairs.graded, alike, self.parts.train)
+
+    def asked(self, queries: Tensor, database: Tensor) -> Asked:
+        """The pairs of queries with what they were compared with.
+
+        By components that is another query, since an item that has trained is easily
+        told from one that has not; by items it may be of the database too.
+        """
+        whole = self.protocol == "components"
+        searched = queries if whole else torch.cat([queries, database])
+        queries = evenly(queries[torch.isin(queries, self.pairs.items)], MOST_ASKING)
+        both = torch.cat([self.pairs.items, self.pairs.items.flip(1)])
+        ours = torch.isin(both[:, 0], queries) & torch.isin(both[:, 1], searched)
+        return Asked(both[ours], self.pairs.alike.repeat(2)[ours])
+
+    @cached_property
+    def _judged_by_pairs(self) -> bool:
+        return all(part.both_kinds for part in self._judged().values())
+
+    @property
+    def _rules(self) -> str:
+        if self._judged_by_pairs:
+            return (
+                "average precision of held-out pairs, nearest first, alike against "
+                "unlike; ties: expected over random order"
+            )
+        return (
+            "each held-out item ranks the items that held-out pairs name; mean average "
+            "precision of its partners; ties: expected over random order"
+        )
+
+    def _judged(self) -> dict[str, Asked]:
+        parts = self.parts
+        judged = {"held-out": self.asked(parts.queries, parts.database)}
+        if len(parts.validation):
+            ours = self.asked(parts.validation, parts.validation_database)
+            judged["validation"] = ours
+        return judged
+
+    def _check_parts(self) -> None:
+        found = {name: part.alike for name, part in self._judged().items()}
+        found |= {"training": self.training.alike}
+        for name, alike in found.items():
+            if not alike.any():
+                raise InputError(
+                    f"{self.path}: no alike pair is left for the {name} part, of "
+                    f"{int(self.pairs.alike.sum())} alike pairs divided by "
+                    f"{self.protocol}; it needs more pairs, "
+                    f"data.protocol={_other(self.protocol)}, or other shares: "
+                    "data.validation, data.protocol_options.queries"
+                )
+
+
+def pair_protocol(settings: DataSettings) -> PairProtocol:
+    """How the settings divide items that are in pairs."""
+    options = settings.protocol_options
+    unknown = sorted(options.keys() - {"queries"})
+    if unknown:
+        raise InputError(
+            f"the protocol of pairs has no option {', '.join(unknown)}; it has queries"
+        )
+    by, validation = settings.protocol, settings.validation
+    return PairProtocol(by=by, validation=validation, **options)
+
+
+def refuse_label_settings(config: TrainingConfig) -> None:
+    """Refuses settings of batches that are drawn by labels."""
+    if config.run.items_per_class:
+        raise InputError("run.items_per_class needs labels, and this run has none")
+    if config.loss.name == "triplet" and config.loss.triplets in SAMPLERS:
+        raise InputError(
+            f"loss.triplets={config.loss.triplets} draws by labels, and this run has "
+            "none: choose batch-all, batch-hard or semi-hard"
+        )
+
+
+def evenly(indices: Tensor, most: int) -> Tensor:
+    """At most so many of the indices (n,), spread over all."""
+    if len(indices) <= most:
+        return indices
+    return indices[torch.linspace(0, len(indices) - 1, most).long()]
+
+
+Measure = Callable[[Distances, Tensor, Tensor, Tensor], dict[str, float]]
+"""Figures of distances (q, n), pairs (m, 2) of their rows and columns, whether they are
+alike (m,), and the column of each query itself (q,)."""
+
+
+def scores(
+    coder: Coder, embed: Embed, asked: Asked, measure: Measure
+) -> dict[str, float]:
+    """What a measure finds of floats and of codes, and the quantization error."""
+    asking = asked.pairs[:, 0].unique()
+    named = asked.pairs.unique()  # all of them are ranked, those that ask too
+    rows = embed(named)
+    queries = rows[torch.searchsorted(named, asking).to(rows.device)]
+    first = torch.searchsorted(asking, asked.pairs[:, 0].contiguous())
+    second = torch.searchsorted(named, asked.pairs[:, 1].contiguous())
+    told = (
+        torch.stack([first, second], dim=1).to(rows.device),
+        asked.alike.to(rows.device),
+        torch.searchsorted(named, asking).to(rows.device),
+    )
+    kinds = {
+        "float": EmbeddingDistances(queries, rows),
+        "code": code_distances(coder, queries, coder.encode(rows)),
+    }
+    figures = {
+        f"{kind}_{name}": value
+        for kind, distances in kinds.items()
+        for name, value in measure(distances, *told).items()
+    }
+    error = relative_error(coder, rows)
+    return figures | ({} if error is None else {"relative_error": error})
+
+
+def _of_pairs(
+    distances: Distances, pairs: Tensor, alike: Tensor, own: Tensor
+) -> dict[str, float]:
+    apart = pair_distances(distances, pairs)
+    return {"ap": pair_average_precision(apart, alike), "auc": pair_auc(apart, alike)}
+
+
+def _of_partners(
+    distances: Distances, pairs: Tensor, alike: Tensor, own: Tensor
+) -> dict[str, float]:
+    found = partner_figures(distances, own, pairs[alike], POINTS)
+    return {"partner_map": found.pop("map"), **found}
+
+
+def _other(protocol: str) -> str:
+    return "items" if protocol == "components" else "components"

@@ -1,0 +1,85 @@
+"""What is known of the pairs of any batch, looked up in one sorted list."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradsnap.data import components
+from gradsnap.losses import Relations
+
+CROWD = 0.5
+"""A group of more than this share of the items says nothing of its members."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPairs:
+    """Pairs of ``count`` items by a number of their own, both ways round."""
+
+    keys: Tensor
+    """first · count + second, ascending, int64 (2m,)."""
+    grades: Tensor
+    """0 for unlike, above 0 for alike, float (2m,)."""
+    count: int
+
+    @classmethod
+    def of(cls, items: Tensor, grades: Tensor, count: int) -> "KnownPairs":
+        """Of pairs int64 (m, 2), each once, and their grades (m,)."""
+        one, other = items.T
+        keys = torch.cat([one * count + other, other * count + one])
+        keys, order = keys.sort()
+        return cls(keys, grades.repeat(2)[order], count)
+
+    def grades_of(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Of every two items, (r, c) of numbers (r,) and (c,); −1 where unknown."""
+        wanted = rows[:, None] * self.count + columns
+        if not len(self.keys):
+            return torch.full(wanted.shape, -1.0)
+        at = torch.searchsorted(self.keys, wanted).clamp_max(len(self.keys) - 1)
+        return self.grades[at].where(self.keys[at] == wanted, -1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRelations:
+    """Alike and unlike as given; of all other pairs nothing is known."""
+
+    pairs: KnownPairs
+    graded: bool
+
+    def of(self, indices: Tensor) -> Relations:
+        """Of the items of a batch, (b,)."""
+        grades = self.pairs.grades_of(indices, indices)
+        return Relations(grades > 0, grades == 0, grades if self.graded else None)
+
+
+@dataclass(frozen=True, eq=False)
+class OthersUnlike:
+    """Alike as given; others are unlike, unless pairs connect them through a third.
+
+    If a and b are alike, and b and c, then a and c may well be: that stays unknown.
+    Where such a group holds most of the items, as with clicks, being connected means
+    nothing, and only the given pairs of its members count as alike.
+    """
+
+    pairs: KnownPairs
+    graded: bool
+    groups: Tensor
+    """The group of each item, int64 (count,); a group of its own where it has none."""
+
+    @classmethod
+    def among(
+        cls, pairs: KnownPairs, graded: bool, alike: Tensor, items: Tensor
+    ) -> "OthersUnlike":
+        """Of the training items (n,) and their alike pairs int64 (m, 2)."""
+        groups = components(alike, pairs.count)
+        sizes = groups[items].bincount(minlength=pairs.count)
+        crowded = sizes[groups] > CROWD * len(items)
+        alone = pairs.count + torch.arange(pairs.count)
+        return cls(pairs, graded, alone.where(crowded, groups))
+
+    def of(self, indices: Tensor) -> Relations:
+        """Of the items of a batch, (b,)."""
+        grades = self.pairs.grades_of(indices, indices)
+        alike, groups = grades > 0, self.groups[indices]
+        unlike = (groups[:, None] != groups) & ~alike | (grades == 0)
+        return Relations(alike, unlike, grades if self.graded else None)
