@@ -20,6 +20,20 @@ METHODS: dict[str, Recipe] = {
         layer="codes",
         settings={"loss": {"mixture": 0.3}},
     ),
+    "neighbors": Recipe(
+        summary="no labels: codebooks learn to keep the nearest neighbours",
+        loss="neighbors",
+        layer="straight-through-codes",
+        coder="rvq",
+        settings={
+            "data": {"ignore_labels": True},
+            "network": {"dim": 128, "start": "principal"},
+            "layer": {"warmup": 0.0},
+            "coder": {"learn": "gradient"},
+            "optimizer": {"rate": 1e-2},
+            "run": {"steps": 600, "batch_size": 1024, "validate_every": 100},
+        },
+    ),
     "plain": Recipe(summary="triplet loss, codes fitted afterwards"),
     "dhn": DHN,
 }

@@ -1,6 +1,7 @@
 """What a configuration leaves open, settled by the data."""
 
 import importlib.util
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,8 +12,10 @@ from gradsnap.layers import LAYERS
 from gradsnap.methods import every_loss, every_regularizer
 from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
-from gradsnap.training.settings import changed
+from gradsnap.training.settings import changed, make_config
 from gradsnap.training.supervision import Supervision, supervision_of
+
+logger = logging.getLogger(__name__)
 
 SMALL_SIDE = 64
 BATCH_SIZE = 128
@@ -32,7 +35,7 @@ class Settled(NamedTuple):
 def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     """The configuration filled in, its data, their split, and what is known of them."""
     dataset = open_items(config.data)
-    config = with_parts(config)
+    config = with_parts(_with_method(config, dataset))
     config = _with_network(config, dataset, network_from)
     data = config.data
     if dataset.holds_images:
@@ -44,6 +47,18 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     size = config.run.batch_size or min(BATCH_SIZE, len(split.train))
     config = changed(config, run={"batch_size": size})
     return Settled(config, dataset, split, supervision)
+
+
+def _with_method(config: TrainingConfig, dataset: Dataset) -> TrainingConfig:
+    """The method for neighbours, where no method is named and nothing else is known."""
+    data = config.data
+    told = dataset.labels is not None or data.pairs is not None
+    told |= data.triplets is not None
+    if told or "name" in config.method.model_fields_set:
+        return config
+    logger.info("%s has no labels: codes learn to keep neighbours", dataset.name)
+    given = config.model_dump(mode="json", exclude_unset=True)
+    return make_config(given | {"method": {"name": "neighbors"}})
 
 
 def with_parts(config: TrainingConfig) -> TrainingConfig:
@@ -152,7 +167,10 @@ def _with_head(config: TrainingConfig, length: int) -> TrainingConfig:
     options = dict(config.network.options)
     if name == "head":
         options |= {"input_dim": length}
-    return changed(config, network={"name": name, "options": options})
+    network: dict[str, Any] = {"name": name, "options": options}
+    if config.network.start == "principal" and config.network.dim is not None:
+        network["dim"] = min(config.network.dim, length)  # there are no more axes
+    return changed(config, network=network)
 
 
 def _network_of(shape: tuple[int, ...]) -> str:
