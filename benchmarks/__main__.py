@@ -24,6 +24,7 @@ from benchmarks import (
     lists,
     map_speed,
     memory,
+    pairs,
     pipeline,
     report,
     rules,
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "shallow": shallow.run,
     "rules": rules.run,
     "study": study.run,
+    "pairs": pairs.run,
     "mnist": tasks.mnist,
     "adapters": tasks.adapters,
     "triplets": tasks.triplets,
@@ -69,7 +71,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 }
 """Every benchmark by its name, in the order they run."""
 
-ON_REQUEST = ("rules", "study", "mnist", "adapters", "triplets", "cifar10")
+ON_REQUEST = ("rules", "study", "pairs", "mnist", "adapters", "triplets", "cifar10")
 """Not run unless named: they train many networks, for an hour or more."""
 
 

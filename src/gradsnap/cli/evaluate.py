@@ -8,8 +8,11 @@ import typer
 from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, Workers
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from gradsnap.evaluation import RankingRules, Run
     from gradsnap.inference.model import Model
+    from gradsnap.training.defaults import Settled
 
 EXAMPLES = """
 Examples:
@@ -31,6 +34,12 @@ def evaluate(
         str | None, typer.Option(help="The data, if they were moved.")
     ] = None,
     root: Root = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="Its table of pairs, if that was moved.")
+    ] = None,
+    triplets: Annotated[
+        str | None, typer.Option(help="Its table of triplets, if that was moved.")
+    ] = None,
     length: Annotated[
         int | None,
         typer.Option(help="Results that count; the protocol's if not given."),
@@ -49,17 +58,25 @@ def evaluate(
     """Scores floats and codes on the test queries, and writes what compare reads.
 
     Prints every choice a figure rests on: the split, the counts, the length of the
-    ranking, the divisor, queries without a hit, ties.
+    ranking, the divisor, queries without a hit, ties. A model that was trained with
+    pairs or triplets is scored on those that were held out.
     """
     from gradsnap.cli.output import say
     from gradsnap.inference.model import load
+    from gradsnap.training.supervision import ByLabels
 
     opened = load(model, network_from)
     places = {"source": source, "root": root, "workers": workers}
-    runs, error = _runs(opened, model.name, places, (length, divisor, no_hit))
+    places |= {"pairs": pairs, "triplets": triplets}
     folder = out or model / "evaluation"
+    known = _known(opened, places)
+    if not isinstance(known.supervision, ByLabels):
+        facts = _figures(opened, known, folder)
+        say(known.dataset.name, facts, as_json=as_json, quiet=quiet)
+        return
+    runs, error = _runs(opened, model.name, known, (length, divisor, no_hit))
     _write(runs, folder)
-    facts: dict[str, Any] = {}
+    facts = {}
     for run in runs:
         found = run.evaluations[0]
         low, high = found.interval()
@@ -73,41 +90,74 @@ def evaluate(
     say(f"{runs[0].card.dataset}", facts, as_json=as_json, quiet=quiet)
 
 
-def _runs(
-    model: "Model",
-    name: str,
-    places: dict[str, Any],
-    choices: tuple[int | None, str, str],
-) -> tuple[list["Run"], float | None]:
-    """The runs of floats and of codes, and the relative quantization error."""
+def _known(model: "Model", places: dict[str, Any]) -> "Settled":
+    """What the model was trained with, its data where the places say."""
     from gradsnap.errors import InputError
-    from gradsnap.evaluation import Run
-    from gradsnap.training.defaults import divided, open_items
+    from gradsnap.training.defaults import Settled, open_items
     from gradsnap.training.former import read_config
-    from gradsnap.training.scoring import Labelled, protocol_card, score
     from gradsnap.training.settings import changed
+    from gradsnap.training.supervision import supervision_of
 
     if model.folder is None:
         raise InputError("a coder's file alone has no data to score by: give a model")
     trained = read_config(model.folder)
     given = {key: value for key, value in places.items() if value is not None}
-    settings = changed(trained, data=given).data
-    dataset = open_items(settings)
-    split = divided(dataset, settings)
+    config = changed(trained, data=given)
+    dataset = open_items(config.data)
+    supervision = supervision_of(dataset, config.data)
+    return Settled(config, dataset, supervision.split(config.data), supervision)
+
+
+def _figures(model: "Model", known: "Settled", folder: Path) -> dict[str, Any]:
+    """Figures of a model without labels, also written to a file."""
+    import json
+
+    from gradsnap.cli.output import as_facts
+    from gradsnap.files import make_folder, write_text
+
+    config, dataset, split, supervision = known
+    workers = config.data.workers
+
+    def embed(indices: "Tensor") -> "Tensor":
+        rows = model.embed(dataset, indices=indices, workers=workers)
+        return rows.to(model.coder.fitted.device)
+
+    figures = supervision.score(model.coder, embed, split.queries, split.database)
+    card = supervision.card(config, split, model.coder.bits)
+    make_folder(folder)
+    text = json.dumps({"figures": figures, **card}, indent=2)
+    write_text(folder / "figures.json", text + "\n")
+    facts = as_facts(figures, supervision.figure, supervision.title)
+    facts |= card.get("facts", {}) | {"rules": card["rules"]} | card["card"]
+    return facts | {"written to": str(folder)}
+
+
+def _runs(
+    model: "Model",
+    name: str,
+    known: "Settled",
+    choices: tuple[int | None, str, str],
+) -> tuple[list["Run"], float | None]:
+    """The runs of floats and of codes, and the relative quantization error."""
+    from gradsnap.errors import InputError
+    from gradsnap.evaluation import Run
+    from gradsnap.training.scoring import Labelled, protocol_card, score
+
+    config, dataset, split, _ = known
     labels = dataset.labels
     if labels is None:
         raise InputError(f"{dataset.name} has no labels to score by")
-    options = {"workers": settings.workers}
+    options = {"workers": config.data.workers}
     queries, database = (
         Labelled(model.embed(dataset, indices=part, **options), labels[part])
         for part in (split.queries, split.database)
     )
-    rules = _rules(settings.protocol, choices)
+    rules = _rules(config.data.protocol, choices)
     scores = score(model.coder, queries, database, rules)
     found = {"floats": scores.floats, "codes": scores.codes}
     lengths = {"floats": None, "codes": model.coder.bits}
     cards = {
-        kind: protocol_card(trained, dataset.name, split, rules, bits)
+        kind: protocol_card(config, dataset.name, split, rules, bits)
         for kind, bits in lengths.items()
     }
     runs = [Run(f"{name} {kind}", cards[kind], (found[kind],)) for kind in found]

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -20,6 +20,36 @@ def say(title: str, facts: Mapping[str, Any], *, as_json: bool, quiet: bool) -> 
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), _as_text(value))
     Console().print(table)
+
+
+def as_facts(figures: Mapping[str, float], name: str, title: str) -> dict[str, Any]:
+    """Figures of floats and codes by what people call them, the one that counts first.
+
+    Example:
+        >>> as_facts({"float_map": 0.9, "code_map": 0.8, "code_auc": 0.7}, "map", "MAP")
+        {'MAP of floats': 0.9, 'MAP of codes': 0.8, 'auc of codes': 0.7, \
+'relative quantization error': 'none'}
+    """
+    first = {
+        f"{title} of {kind}s": figures.get(f"{kind}_{name}", "not measured")
+        for kind in ("float", "code")
+    }
+    others = {
+        f"{other.replace('_', ' ')} of {kind}s": value
+        for (kind, other), value in _parted(figures)
+        if other != name
+    }
+    error = {"relative quantization error": figures.get("relative_error", "none")}
+    return first | others | error
+
+
+def _parted(
+    figures: Mapping[str, float],
+) -> Iterator[tuple[tuple[str, str], float]]:
+    for name, value in figures.items():
+        kind, _, other = name.partition("_")
+        if kind in ("float", "code"):
+            yield (kind, other), value
 
 
 def _as_text(value: Any) -> str:

@@ -158,17 +158,13 @@ def _is_setting(text: str) -> bool:
 
 
 def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
-    from gradsnap.cli.output import say
+    from gradsnap.cli.output import as_facts, say
 
     if as_json:
         say("", card, as_json=True, quiet=False)
         return
-    figures, name, title = card["figures"], card["figure"], card["title"]
     facts = {
-        f"{title} of floats": figures.get(f"float_{name}", "not measured"),
-        f"{title} of codes": figures.get(f"code_{name}", "not measured"),
-        **_other_figures(figures, name),
-        "relative quantization error": figures.get("relative_error", "none"),
+        **as_facts(card["figures"], card["figure"], card["title"]),
         **card.get("facts", {}),
         "method": f"{card['method']}: {card['loss']} loss, {card['layer']}",
         "coder": card["coder"],
@@ -182,13 +178,3 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     }
     title = f"{card['data']}, {card['bits']}-bit codes"
     say(title, facts, as_json=False, quiet=False)
-
-
-def _other_figures(figures: dict[str, float], shown: str) -> dict[str, float]:
-    """What else was measured: float_recall_at_10 as recall at 10 of floats."""
-    pairs = [name.split("_", 1) for name in figures if name != "relative_error"]
-    return {
-        f"{rest.replace('_', ' ')} of {kind}s": figures[f"{kind}_{rest}"]
-        for kind, rest in pairs
-        if rest != shown
-    }

@@ -108,9 +108,7 @@ class ByPairs:
     @property
     def title(self) -> str:
         """The figure in words."""
-        return (
-            "average precision of pairs" if self._judged_by_pairs else "MAP of partners"
-        )
+        return "pair AP" if self._judged_by_pairs else "partner MAP"
 
     def looking_at(self, items: Dataset) -> Self:
         """The same: the table says all."""
@@ -163,7 +161,7 @@ class ByPairs:
             "card": {
                 "queries": len(test.pairs[:, 0].unique()),
                 "training": len(split.train),
-                "database": len(test.pairs[:, 1].unique()),
+                "database": len(test.pairs.unique()),
                 "split_hashes": [split.hash],
                 "pairs": self.path,
                 "pairs_hash": file_hash(self.path),

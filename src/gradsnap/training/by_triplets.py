@@ -47,8 +47,8 @@ class ByTriplets:
     protocol: str
     parts: Split
 
-    figure: ClassVar[str] = "in_order"
-    title: ClassVar[str] = "share of triplets in order"
+    figure: ClassVar[str] = "accuracy"
+    title: ClassVar[str] = "triplet accuracy"
     num_classes: ClassVar[int] = 0
 
     @classmethod
@@ -103,7 +103,7 @@ class ByTriplets:
         count = len(asked)
         pairs = torch.cat([asked[:, [0, 1]], asked[:, [0, 2]]])
         alike = torch.arange(len(pairs)) < count
-        return scores(coder, embed, Asked(pairs, alike), _in_order)
+        return scores(coder, embed, Asked(pairs, alike), _accuracy)
 
     def card(
         self, config: TrainingConfig, split: Split, bits: int | None
@@ -116,7 +116,7 @@ class ByTriplets:
             "card": {
                 "queries": len(test[:, 0].unique()),
                 "training": len(split.train),
-                "database": len(test[:, 1:].unique()),
+                "database": len(test.unique()),
                 "split_hashes": [split.hash],
                 "triplets": self.path,
                 "triplets_hash": file_hash(self.path),
@@ -177,10 +177,10 @@ def pairs_of_triplets(triplets: Tensor, count: int) -> KnownPairs:
     return KnownPairs.of(unique[clear], (times[clear, 1] > 0).float(), count)
 
 
-def _in_order(
+def _accuracy(
     distances: Distances, pairs: Tensor, alike: Tensor, own: Tensor
 ) -> dict[str, float]:
     apart = pair_distances(distances, pairs)
     near, far = apart[alike], apart[~alike]  # in the order of the triplets
     right = (near < far).double() + (near == far).double() / 2
-    return {"in_order": float(right.mean())}
+    return {"accuracy": float(right.mean())}
