@@ -3,11 +3,11 @@
 import math
 from typing import NamedTuple
 
-from gradsnap.coders.quantizers.quantizer import MOST_BITS_A_CODEBOOK
+from gradsnap.coders.quantizers.quantizer import (
+    MOST_BITS_A_CODEBOOK,
+    ROWS_A_CODEWORD,
+)
 from gradsnap.errors import InputError
-
-ROWS_A_CODEWORD = 4
-"""Training rows that a codebook needs for each of its codewords, at least."""
 
 
 class Layout(NamedTuple):

@@ -63,7 +63,8 @@ def is_quick(ready: Settled, network_from: str | None) -> bool:
     network = config.network
     frozen = network.trainable_blocks == 0 and not config.data.augment
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
-    compared = config.layer.name != "plain" and len(ready.split.validation) > 0
+    learned = network.start != "kept-axes" and len(ready.split.validation) > 0
+    compared = config.layer.name != "plain" and learned
     small = network_from is None and (frozen or network.name in QUICK)
     return alone and compared and small
 

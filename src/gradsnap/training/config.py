@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gradsnap.coders import CODERS
-from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS
+from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS, ROW_PROTOCOLS
 from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.triplets import TRIPLETS
@@ -97,9 +97,14 @@ class DataSettings(Section):
         "that are, else inferred where it shows that alike is transitive, else unknown",
         "auto",
     )
-    protocol: Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS))] | None = setting(
+    ignore_labels: bool = setting(
+        "learn from nearest neighbours, as where there are no labels", False
+    )
+    protocol: (
+        Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS, *ROW_PROTOCOLS))] | None
+    ) = setting(
         "how items are divided; None: the paper's for its data sets, else a share; of "
-        "pairs: components, or items where those are too large"
+        "pairs: components, or items where those are too large; without labels: rows"
     )
     protocol_options: Options = own_options(
         "of the protocol, such as queries_per_class"
@@ -131,9 +136,10 @@ class NetworkSettings(Section):
     trainable_blocks: Number | None = setting(
         "blocks that train, from the last; 0 freezes the trunk; None: all"
     )
-    start: Annotated[str, one_of(("auto", "axes", "random"))] = setting(
-        "first weights of the embedding layer: the principal axes of what it sees, or "
-        "random; auto: axes on a frozen trunk and on vectors",
+    start: Annotated[str, one_of(("auto", "axes", "kept-axes", "random"))] = setting(
+        "first weights of the embedding layer: the principal axes of what it sees, the "
+        "same axes and nothing of the network trains, or random; auto: axes on a "
+        "frozen trunk and on vectors",
         "auto",
     )
     engine: Annotated[str, one_of(("auto", "torch", "openvino"))] = setting(
@@ -198,7 +204,8 @@ class CoderSettings(Section):
     kind: Annotated[str, one_of(CODERS)] = setting("the quantizer or hasher", "pq")
     bits: Count = setting("length of a code", 32)
     codebook_size: Annotated[int, Field(ge=2)] | None = setting(
-        "codewords in a quantizer's codebook; None: 256, or fewer if bits need it"
+        "codewords in a quantizer's codebook; None: 256, or fewer if bits or training "
+        "rows ask for it"
     )
     options: Options = own_options("the coder's own, such as decay")
     learn: Annotated[str, one_of(LEARNING)] = setting(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gradsnap.coders.quantizers.quantizer import ROWS_A_CODEWORD
 from gradsnap.errors import InputError
 
 KINDS = ("plain", "snapping", "codes")
@@ -28,9 +29,6 @@ LAYERS: dict[str, tuple[dict[str, float], ...]] = {
 DIMS = (32, 64, 128)
 RATES = (0.003, 0.01, 0.001)
 CODEBOOK_SIZES = (4, 16, 256)
-ROWS_A_CODEWORD = 4
-"""Training rows that a codebook needs for each of its codewords, at least."""
-
 ORDER = ("plain", "codes", "snapping", "codes")
 """Whose turn it is: of codes there is more to try."""
 
@@ -87,12 +85,12 @@ def layouts(bits: int, training_rows: int) -> list[int | None]:
         >>> layouts(4, 1000), layouts(8, 5000), layouts(8, 500), layouts(7, 1000)
         ([16, 4], [256, 16, 4], [16, 4], [None])
     """
-    found = [
+    found: list[int | None] = [
         size
-        for size in CODEBOOK_SIZES
+        for size in sorted(CODEBOOK_SIZES, reverse=True)
         if bits % int(math.log2(size)) == 0 and training_rows >= ROWS_A_CODEWORD * size
     ]
-    return sorted(found, reverse=True) or [None]
+    return found or [None]
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,11 @@ def train_settled(
             make_folder(out / "checkpoints")
             write_text(out / CONFIG, to_toml(config))
         items, prepare = _prepared(config, dataset, network, out, device, processes)
-        feed = Feed(items, split, supervision, prepare, config, device, processes)
+        known = supervision.looking_at(items)
+        feed = Feed(items, split, known, prepare, config, device, processes)
+        start(network, feed, config)
         learner = new_learner(config, supervision.num_classes, network, device)
         watch = TrainingWatch(config, learner, feed, out, processes)
-        start(learner, feed, config)
         watch.resume()
         with watch.logging(tensorboard):
             train(learner, feed, config, watch, processes)

@@ -224,14 +224,30 @@ def split_bits(bits: int, codebook_size: int | None = None) -> tuple[int, int]:
     return bits // bits_of(size), size
 
 
-def size_of_codebooks(bits: int) -> int:
+ROWS_A_CODEWORD = 4
+"""Training rows that a codebook needs for each of its codewords, at least."""
+
+
+def size_of_codebooks(bits: int, rows: int | None = None) -> int:
     """Codewords a codebook: as many as divide the bits evenly, at most 256.
 
-    >>> [size_of_codebooks(bits) for bits in (12, 20, 24, 32)]
-    [64, 32, 256, 256]
+    Few codebooks of many codewords err less than many of few, as long as there are rows
+    to learn them from.
+
+    Args:
+        bits: of a code.
+        rows: to learn from; None: enough.
+
+    Example:
+        >>> [size_of_codebooks(bits) for bits in (12, 20, 24, 32)]
+        [64, 32, 256, 256]
+        >>> size_of_codebooks(32, rows=300)
+        16
     """
     each = range(MOST_BITS_A_CODEBOOK, 0, -1)
-    return 1 << next(one for one in each if bits % one == 0)
+    dividing = [1 << one for one in each if bits % one == 0]
+    fit = (one for one in dividing if rows is None or ROWS_A_CODEWORD * one <= rows)
+    return next(fit, dividing[-1])
 
 
 def chunks(x: Tensor, entries_per_row: int) -> tuple[Tensor, ...]:
