@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -67,11 +68,11 @@ def _figures(
     with tempfile.TemporaryDirectory() as name:
         own = [*COMMON, *words, f"run.seed={seed}"]
         if kind in TABLES:
-            path = Path(name) / f"{kind}.csv"
-            setting, header, rows = TABLES[kind]
-            generator = Generator().manual_seed(seed)
-            _write(path, header, rows(known.every_label, split.database, generator))
-            own.append(f"data.{setting}={path}")
+            path = Path(name) / "table.csv"
+            table, generator = TABLES[kind], Generator().manual_seed(seed)
+            rows = table.rows(known.every_label, split.database, generator)
+            _write(path, table.header, rows)
+            own += [f"data.{table.setting}={path}", *table.more]
         model = run_training(make_config({}, own), Path(name) / "model")
     if model is None:
         raise RuntimeError("a benchmark runs in one process, not in several")
@@ -104,18 +105,29 @@ def _triplets(labels: Tensor, items: Tensor, generator: Generator) -> Table:
         yield from ((a, b, c) for b, c in zip(*drawn, strict=True))
 
 
-TABLES: dict[
-    str, tuple[str, tuple[str, ...], Callable[[Tensor, Tensor, Generator], Table]]
-] = {
-    "20,000 random pairs": ("pairs", ("a", "b", "similar"), _random_pairs),
-    "three partners an item": ("pairs", ("a", "b"), _partners),
-    "five triplets an item": (
-        "triplets",
-        ("anchor", "positive", "negative"),
-        _triplets,
+class Kind(NamedTuple):
+    """One kind of table."""
+
+    header: tuple[str, ...]
+    rows: Callable[[Tensor, Tensor, Generator], Table]
+    """Of the labels of all items, the items that may be named, and a generator."""
+    setting: str = "pairs"
+    """Of the section ``data``: what names the table."""
+    more: tuple[str, ...] = ()
+
+
+PAIRS = ("a", "b", "similar")
+TABLES = {
+    "20,000 random pairs": Kind(PAIRS, _random_pairs),
+    "the same, nothing inferred": Kind(
+        PAIRS, _random_pairs, more=("data.other_pairs=unknown",)
+    ),
+    "three partners an item": Kind(("a", "b"), _partners),
+    "five triplets an item": Kind(
+        ("anchor", "positive", "negative"), _triplets, setting="triplets"
     ),
 }
-"""Each kind of table: the setting that names it, its header, and what makes it."""
+"""Every kind by its name."""
 
 
 def _some(items: Tensor, count: int, generator: Generator) -> list[int]:

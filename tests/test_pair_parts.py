@@ -10,7 +10,13 @@ from gradsnap.data import PairProtocol, components
 from gradsnap.errors import InputError
 from gradsnap.training.batches import Anchored, ListedTriplets, Partners
 from gradsnap.training.by_triplets import pairs_of_triplets
-from gradsnap.training.known_pairs import GivenRelations, KnownPairs, OthersUnlike
+from gradsnap.training.known_pairs import (
+    Connected,
+    GivenRelations,
+    KnownPairs,
+    OthersUnlike,
+    is_transitive,
+)
 
 COUNT = 60
 
@@ -144,6 +150,31 @@ def test_others_are_unlike_unless_connected(crowd: bool) -> None:
             connected = direct
         assert bool(found.alike[a, b]) == direct
         assert bool(found.unlike[a, b]) == (a != b and not connected)
+
+
+def test_inferred_relations_are_what_a_walk_finds() -> None:
+    alike, unlike = families(3)[: 2 * 15], torch.tensor([[0, 4], [5, 9], [50, 3]])
+    found = Connected.of_pairs(alike, unlike, COUNT).of(torch.arange(COUNT))
+    partners = graph(alike)
+    apart = {(a, b) for pair in unlike.tolist() for a, b in (pair, pair[::-1])}
+    for a, b in itertools.product(range(COUNT), repeat=2):
+        near, far = reached(a, partners), reached(b, partners)
+        assert bool(found.alike[a, b]) == (a != b and b in near)
+        told = any(pair in apart for pair in itertools.product(near, far))
+        assert bool(found.unlike[a, b]) == told
+
+
+def test_classes_are_transitive_and_a_ring_is_not() -> None:
+    every = torch.combinations(torch.arange(COUNT))
+    same = every[:, 0] // 6 == every[:, 1] // 6
+    some = torch.rand(len(every), generator=torch.Generator().manual_seed(0)) < 0.5
+    alike, unlike = every[same & some], every[~same & some]
+    assert is_transitive(alike, unlike, COUNT)
+    wrong = torch.cat([unlike, alike[:1]])
+    assert not is_transitive(alike[1:], wrong, COUNT)
+    assert not is_transitive(alike, unlike[:20], COUNT)  # too few to show it
+    near = (every[:, 1] - every[:, 0]) <= 2
+    assert not is_transitive(every[near], every[~near], COUNT)
 
 
 def test_an_empty_table_knows_nothing() -> None:

@@ -23,7 +23,13 @@ from gradsnap.evaluation import (
 from gradsnap.losses import Relations
 from gradsnap.training.batches import Anchored, Batches, Partners
 from gradsnap.training.config import DataSettings, TrainingConfig
-from gradsnap.training.known_pairs import GivenRelations, KnownPairs, OthersUnlike
+from gradsnap.training.known_pairs import (
+    Connected,
+    GivenRelations,
+    KnownPairs,
+    OthersUnlike,
+    is_transitive,
+)
 from gradsnap.training.scoring import relative_error
 from gradsnap.triplets import SAMPLERS
 
@@ -76,8 +82,8 @@ class ByPairs:
     protocol: str
     """One of ``PAIR_PROTOCOLS``."""
     parts: Split
-    others_unlike: bool
-    """Whether items that were never compared count as unlike."""
+    other_pairs: str
+    """What pairs are that are not named, as in the settings."""
 
     num_classes = 0
 
@@ -94,9 +100,7 @@ class ByPairs:
         alike, unlike = pairs.items[pairs.alike], pairs.items[~pairs.alike]
         name = protocol.chosen(alike, len(dataset))
         parts = protocol.split(alike, unlike, len(dataset), settings.split_seed)
-        unnamed = settings.other_pairs
-        others = unnamed == "unlike" or (unnamed == "auto" and pairs.all_alike)
-        made = cls(dataset, path, pairs, name, parts, others)
+        made = cls(dataset, path, pairs, name, parts, settings.other_pairs)
         made._check_parts()
         return made
 
@@ -150,7 +154,6 @@ class ByPairs:
         """What was learned from, and what is measured."""
         test = self.asked(split.queries, split.database)
         training, alike = self.training, int(self.training.alike.sum())
-        others = "unlike" if self.others_unlike else "unknown"
         return {
             "protocol": {"name": self.protocol, **config.data.protocol_options},
             "rules": self._rules,
@@ -164,7 +167,7 @@ class ByPairs:
             },
             "facts": {
                 "training pairs": f"{alike:,} alike, {len(training) - alike:,} unlike, "
-                f"others {others}",
+                f"others {self.others}",
                 "held-out pairs": f"{int(test.alike.sum()):,} alike, "
                 f"{int((~test.alike).sum()):,} unlike",
             },
@@ -178,13 +181,27 @@ class ByPairs:
         return Pairs(pairs.items[ours], pairs.grades[ours], pairs.graded)
 
     @cached_property
+    def others(self) -> str:
+        """What training pairs are that are not named: unlike, unknown or inferred."""
+        if self.other_pairs != "auto":
+            return self.other_pairs
+        pairs = self.training
+        if pairs.all_alike:
+            return "unlike"
+        kinds = pairs.items[pairs.alike], pairs.items[~pairs.alike]
+        inferred = not pairs.graded and is_transitive(*kinds, len(self.dataset))
+        return "inferred" if inferred else "unknown"
+
+    @cached_property
     def relations(self) -> RelationsOf:
         """What is known of any training items."""
         pairs, count = self.training, len(self.dataset)
+        alike, unlike = pairs.items[pairs.alike], pairs.items[~pairs.alike]
+        if self.others == "inferred":
+            return Connected.of_pairs(alike, unlike, count)
         known = KnownPairs.of(pairs.items, pairs.grades, count)
-        if not self.others_unlike:
+        if self.others == "unknown":
             return GivenRelations(known, pairs.graded)
-        alike = pairs.items[pairs.alike]
         return OthersUnlike.among(known, pairs.graded, alike, self.parts.train)
 
     def asked(self, queries: Tensor, database: Tensor) -> Asked:

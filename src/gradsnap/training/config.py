@@ -89,10 +89,12 @@ class DataSettings(Section):
         "table of triplets to learn from, with the columns anchor,positive,negative"
     )
     similar_above: float = setting("pairs are alike if similar is above this", 0.0)
-    other_pairs: Annotated[str, one_of(("auto", "unlike", "unknown"))] = setting(
-        "what pairs are that the table does not name; auto: unlike where it names none "
-        "that are",
-        "auto",
+    other_pairs: Annotated[str, one_of(("auto", "unlike", "unknown", "inferred"))] = (
+        setting(
+            "what pairs are that the table does not name; auto: unlike where it names none "
+            "that are, else inferred where it shows that alike is transitive, else unknown",
+            "auto",
+        )
     )
     protocol: Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS))] | None = setting(
         "how items are divided; None: the paper's for its data sets, else a share; of "

@@ -11,6 +11,9 @@ from gradsnap.losses import Relations
 CROWD = 0.5
 """A group of more than this share of the items says nothing of its members."""
 
+EVIDENCE = 10.0
+"""Chances to be contradicted that show, if none came true, that alike is transitive."""
+
 
 @dataclass(frozen=True, eq=False)
 class KnownPairs:
@@ -83,3 +86,49 @@ class OthersUnlike:
         alike, groups = grades > 0, self.groups[indices]
         unlike = (groups[:, None] != groups) & ~alike | (grades == 0)
         return Relations(alike, unlike, grades if self.graded else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Connected:
+    """What follows from the given pairs where alike is transitive.
+
+    If a and b are alike, and b and c, then so are a and c; if b and c are unlike, so
+    are a and c. Groups of alike items are then like classes, some of which were never
+    compared with each other.
+    """
+
+    groups: Tensor
+    """The group of each item, int64 (count,)."""
+    unlike: KnownPairs
+    """Groups of which two items were found unlike."""
+
+    @classmethod
+    def of_pairs(cls, alike: Tensor, unlike: Tensor, count: int) -> "Connected":
+        """Of pairs int64 (m, 2) and (u, 2) of ``count`` items."""
+        groups = components(alike, count)
+        apart = groups[unlike].sort(dim=1).values.unique(dim=0)
+        apart = apart[apart[:, 0] < apart[:, 1]]
+        return cls(groups, KnownPairs.of(apart, torch.zeros(len(apart)), count))
+
+    def of(self, indices: Tensor) -> Relations:
+        """Of the items of a batch, (b,)."""
+        groups = self.groups[indices]
+        alike = groups[:, None] == groups
+        unlike = self.unlike.grades_of(groups, groups) == 0
+        own = torch.eye(len(indices), dtype=torch.bool)
+        return Relations(alike & ~own, unlike)
+
+
+def is_transitive(alike: Tensor, unlike: Tensor, count: int) -> bool:
+    """Whether pairs (m, 2) and (u, 2) show that what is alike to one is alike to all.
+
+    Were it not so, unlike pairs would fall into groups that alike pairs connect as
+    often as chance has it. It counts as shown if that was to be expected ten times or
+    more, and happened never.
+    """
+    groups = components(alike, count)
+    named = torch.cat([alike, unlike]).unique()
+    sizes = groups[named].bincount().double()
+    within = float((sizes * (sizes - 1)).sum()) / max(len(named) * (len(named) - 1), 1)
+    contradicted = bool((groups[unlike[:, 0]] == groups[unlike[:, 1]]).any())
+    return not contradicted and within * len(unlike) >= EVIDENCE
