@@ -68,6 +68,9 @@ def own_options(about: str) -> Any:
     return Field(default_factory=factory, description=about)
 
 
+OtherPairs = Annotated[str, one_of(("auto", "unlike", "unknown", "inferred"))]
+
+
 class DataSettings(Section):
     """What is learned from, and how it is divided."""
 
@@ -89,12 +92,10 @@ class DataSettings(Section):
         "table of triplets to learn from, with the columns anchor,positive,negative"
     )
     similar_above: float = setting("pairs are alike if similar is above this", 0.0)
-    other_pairs: Annotated[str, one_of(("auto", "unlike", "unknown", "inferred"))] = (
-        setting(
-            "what pairs are that the table does not name; auto: unlike where it names none "
-            "that are, else inferred where it shows that alike is transitive, else unknown",
-            "auto",
-        )
+    other_pairs: OtherPairs = setting(
+        "what pairs are that the table does not name; auto: unlike where it names none "
+        "that are, else inferred where it shows that alike is transitive, else unknown",
+        "auto",
     )
     protocol: Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS))] | None = setting(
         "how items are divided; None: the paper's for its data sets, else a share; of "
