@@ -109,8 +109,8 @@ def item_numbers(
     Raises:
         InputError: some name no item; says how many, and the first few.
     """
-    spellings, places = np.unique(np.array(words, dtype=object), return_inverse=True)
-    numbers = _found(dataset, spellings.tolist())[places]
+    spellings, places = _spelled(words)
+    numbers = _found(dataset, spellings)[places]
     unknown = sorted({words[row] for row in np.flatnonzero(numbers < 0).tolist()})
     if unknown:
         known = [dataset.names[row] for row in range(min(len(dataset), 4))]
@@ -139,13 +139,20 @@ def _found(dataset: Dataset, words: list[str]) -> Numbers:
     return np.where(named >= 0, named, rows)
 
 
+def _spelled(words: Sequence[str]) -> tuple[list[str], Numbers]:
+    """Every different word once, and which of them each word is, (m,)."""
+    places: dict[str, int] = {}
+    at = [places.setdefault(word, len(places)) for word in words]
+    return list(places), np.array(at, dtype=np.int64)
+
+
 def _by_files(dataset: Dataset) -> bool:
     """Whether items are files, which a number could only name by mistake."""
     return isinstance(dataset.items, ImageFiles)
 
 
 def _numbers(words: Sequence[str], path: str | os.PathLike[str]) -> NDArray[np.float64]:
-    spellings, places = np.unique(np.array(words, dtype=object), return_inverse=True)
+    spellings, places = _spelled(words)
     values = np.empty(len(spellings))
     for at, word in enumerate(spellings):
         try:
@@ -179,8 +186,8 @@ def _merged(
     dataset: Dataset,
 ) -> Pairs:
     """Each pair once: grades of alike ones added, or 1 for each if plain."""
-    unique, places = np.unique(items, axis=0, return_inverse=True)
-    places = places.reshape(-1)
+    keys, places = np.unique(items @ (len(dataset), 1), return_inverse=True)
+    unique = np.stack(np.divmod(keys, len(dataset)), axis=1)
     likes = np.bincount(places, np.maximum(values, 0), len(unique))
     refused = np.bincount(places, values <= 0, len(unique)) > 0
     both = unique[(likes > 0) & refused]

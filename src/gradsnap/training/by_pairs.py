@@ -219,7 +219,7 @@ class ByPairs:
 
     @cached_property
     def _judged_by_pairs(self) -> bool:
-        return all(part.both_kinds for part in self._judged().values())
+        return all(part.both_kinds for part in self._judged.values())
 
     @property
     def _rules(self) -> str:
@@ -233,6 +233,7 @@ class ByPairs:
             "precision of its partners; ties: expected over random order"
         )
 
+    @cached_property
     def _judged(self) -> dict[str, Asked]:
         parts = self.parts
         judged = {"held-out": self.asked(parts.queries, parts.database)}
@@ -242,7 +243,7 @@ class ByPairs:
         return judged
 
     def _check_parts(self) -> None:
-        found = {name: part.alike for name, part in self._judged().items()}
+        found = {name: part.alike for name, part in self._judged.items()}
         found |= {"training": self.training.alike}
         for name, alike in found.items():
             if not alike.any():
