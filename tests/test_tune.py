@@ -171,7 +171,7 @@ def test_tunes_resumes_and_prints_a_command_that_runs(tmp_path, monkeypatch) -> 
     source = clusters(tmp_path / "some vectors.npz")
     command = [source, *SHORT, "--bits", 4, "--minutes", 5, "--out", tmp_path / "t"]
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingWatch, "_score", scores_nothing)
+        patch.setattr(TrainingWatch, "_test_figures", scores_nothing)
         found = json.loads(tune(*command, "--json"))
     assert found["untried"][0].endswith(" of 48 settings of the grid")
     assert len([*(tmp_path / "t" / "trials").iterdir()]) >= 2 + 3 + 3 + 3
@@ -192,9 +192,10 @@ def test_tunes_resumes_and_prints_a_command_that_runs(tmp_path, monkeypatch) -> 
     assert "code_map" in card["figures"], "the queries are scored now"
 
 
-def scores_nothing(watch: TrainingWatch) -> None:
+def scores_nothing(watch: TrainingWatch) -> dict[str, float]:
     """In place of what scores the test queries."""
     assert not watch.config.run.score_queries
+    return {}
 
 
 @pytest.mark.usefixtures("_few")
