@@ -41,7 +41,7 @@ def plan(bench: Bench, request: Request) -> Plan:
         jobs,
         Axes("conformity", "share of rows"),
         bench.card(bits=bits),
-        f"Both have the rate {rates[len(rates) // 2]:g} and their default strength.",
+        f"Both have the rate {rates[(len(rates) - 1) // 2]:g} and their default strength.",
         [*NOTES, *paper.NOTES, *([told] if told else [])],
     )
 
@@ -59,7 +59,7 @@ class _Histogram:
     def work(self) -> Work:
         rates = self.bench.trunk.rates
         own = Contender(self.contender.name, (*self.contender.settings, EVERY))
-        choice = Choice(rates[len(rates) // 2])
+        choice = Choice(rates[(len(rates) - 1) // 2])
         runs = yield from self.bench.over_seeds(own, choice, self.bits)
         return cells_of(own.name, [run.conformity for run in runs])
 

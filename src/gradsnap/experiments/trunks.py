@@ -46,7 +46,7 @@ class Trunk:
     vectors: Vectors
     settings: Tables
     trained: bool = False
-    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2)
     dim: int = 64
     needs_weights: bool = field(default=False, kw_only=True)
 
@@ -139,6 +139,7 @@ TRUNKS: dict[str, Trunk] = {
         pixels,
         {"network": {"name": "small"}, "run": _run(400, 128)},
         trained=True,
+        rates=(1e-3, 3e-3, 1e-2),
     ),
     "alexnet": Trunk(
         f"AlexNet end to end at {ALEXNET_SIDE} pixels, conv1 to conv5 from ImageNet",
