@@ -50,6 +50,11 @@ class Trunk:
     dim: int = 64
     needs_weights: bool = field(default=False, kw_only=True)
 
+    @property
+    def usual_rate(self) -> float:
+        """The middle of the rates, where none is chosen."""
+        return self.rates[(len(self.rates) - 1) // 2]
+
     def tables(self, weights: str | None) -> Tables:
         """The settings of every run, with the path of the weights in their place.
 
