@@ -349,6 +349,7 @@ def test_the_clock_estimates_from_what_was_run(monkeypatch: pytest.MonkeyPatch) 
 
 CHOSEN = {
     "rate": 0.01,
+    "rate_at_end": True,
     "strength": 0.3,
     "validation_map": [0.75, 0.85],
     "float_map": [0.6, 0.8],
@@ -378,7 +379,7 @@ def test_the_page_has_the_papers_figures_beside_ours(result: Result) -> None:
     assert "| fixed+itq |  | 0.200 |  | failed |" in page
     assert "* fixed+itq, 12 bits: no | rows" in page
     assert "![A table](a.svg)" in page
-    chosen = "| 0.01 | 0.3 | 0.800 | 0.700 | kept, training part | 4 |"
+    chosen = "| 0.01 (end) | 0.3 | 0.800 | 0.700 | kept, training part | 4 |"
     assert f"| dhn | 12 bits {chosen}" in page
     assert "* So." in page
 

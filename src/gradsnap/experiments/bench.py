@@ -175,7 +175,7 @@ class Bench:
         """The contender, with one choice alone in quick runs."""
         if not self.quick:
             return contender
-        middle = contender.rates[len(contender.rates) // 2 :][:1]
+        middle = contender.rates[(len(contender.rates) - 1) // 2 :][:1]
         few = contender.strengths[:1]
         return dataclasses.replace(contender, rates=middle, strengths=few)
 
@@ -207,6 +207,7 @@ class Bench:
             "batch size": config.run.batch_size,
             "embedding": f"{trunk.dim}-d, or one dimension a bit",
             "optimizer": f"{config.optimizer.name}, {config.optimizer.schedule}",
+            "rates to choose from": ", ".join(f"{one:g}" for one in trunk.rates),
             "validation": f"{config.data.validation:g} of the training part",
             "settings": " ".join(self.words) or "none",
         }

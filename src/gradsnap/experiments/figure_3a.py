@@ -35,13 +35,12 @@ def plan(bench: Bench, request: Request) -> Plan:
     """A histogram of each, over all steps from the warm-up on."""
     (bits, *_) = request.bits or ((QUICK_BITS if bench.quick else paper.BITS),)
     jobs = [_Histogram(bench, one, bits).job() for one in CONTENDERS]
-    rates = bench.trunk.rates
     told = bench.source.stand_in("cifar10")
     return Plan(
         jobs,
         Axes("conformity", "share of rows"),
         bench.card(bits=bits),
-        f"Both have the rate {rates[len(rates) // 2]:g} and their default strength.",
+        f"Both have the rate {bench.trunk.usual_rate:g} and their default strength.",
         [*NOTES, *paper.NOTES, *([told] if told else [])],
     )
 
@@ -57,9 +56,8 @@ class _Histogram:
         return Job(name, self.bench.seeds, self.work, self.failed)
 
     def work(self) -> Work:
-        rates = self.bench.trunk.rates
         own = Contender(self.contender.name, (*self.contender.settings, EVERY))
-        choice = Choice(rates[len(rates) // 2])
+        choice = Choice(self.bench.trunk.usual_rate)
         runs = yield from self.bench.over_seeds(own, choice, self.bits)
         return cells_of(own.name, [run.conformity for run in runs])
 

@@ -94,7 +94,7 @@ class Row:
         runs = yield from self.bench.over_seeds(
             self.contender, choice, bits, self.measures
         )
-        figures = [record_of(run, choice) for run in runs]
+        figures = [record_of(run, choice, self.contender) for run in runs]
         return self.cells(self.name, bits, figures)
 
     def _choice(self, contender: Contender, bits: int) -> Generator[str, None, Choice]:
@@ -112,10 +112,11 @@ class Row:
         ]
 
 
-def record_of(run: Outcome, choice: Choice) -> Record:
+def record_of(run: Outcome, choice: Choice, contender: Contender) -> Record:
     """The figures of a trained run, as plain values."""
     own = {name: getattr(run, name) for name in SHOWN}
-    return own | {"rate": choice.rate, "strength": choice.strength}
+    at_end = choice.rate in (contender.rates[0], contender.rates[-1])
+    return own | choice._asdict() | {"rate_at_end": at_end}
 
 
 SHOWN = (
@@ -153,14 +154,15 @@ def map_cells(published: Callable[[str, int], str]) -> Cells:
     return cells
 
 
+CHOSEN = ("rate", "rate_at_end", "strength")
+
+
 def about_of(figures: Sequence[Record]) -> Record:
     """What else is known of a cell: what was chosen, and the seeds' other figures."""
     if not figures:
         return {}
     first = figures[0]
-    shared: Record = {
-        name: first[name] for name in ("rate", "strength") if name in first
-    }
+    shared: Record = {name: first[name] for name in CHOSEN if name in first}
     each: Record = {
         name: [one[name] for one in figures]
         for name in ("float_map", "validation_map", "fitted_to", "seconds")

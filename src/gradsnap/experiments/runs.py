@@ -1,7 +1,7 @@
 """One run: a network trained by a configuration, its figures kept once it is finished.
 
-What they are kept by leaves out settings at their defaults, so that a new setting of
-the library keeps old runs; a changed default asks for another cache folder.
+They are kept by every setting, defaults included, so that a changed default makes
+another run; what changes in the library without a setting asks for another folder.
 """
 
 import json
@@ -9,7 +9,6 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +28,7 @@ from gradsnap.inference.model import Model
 from gradsnap.training import TrainingConfig, run_training
 from gradsnap.training.defaults import divided
 from gradsnap.training.scoring import rules_of
+from gradsnap.training.settings import to_tables
 
 NEAREST = 10
 POINTS = (1, 10, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
@@ -84,9 +84,9 @@ def outcome(
 
 def about_run(config: TrainingConfig, measures: Measures | None = None) -> Record:
     """Everything that the figures of a run depend on, wherever its files lie."""
-    tables: dict[str, Any] = config.model_dump(mode="json", exclude_defaults=True)
+    tables = to_tables(config)
     for place in ("root", "cache", "workers"):
-        tables.get("data", {}).pop(place, None)
+        tables["data"].pop(place, None)
     measured = {k: v for k, v in asdict(measures or Measures()).items() if v}
     return {"version": gs.__version__, "config": placeless(tables), **measured}
 

@@ -90,7 +90,7 @@ class _Line:
             self.chosen.append((yield from self.bench.choose(first, self.bits)))
         choice, own = self.chosen[0], self.contender(value)
         runs = yield from self.bench.over_seeds(own, choice, self.bits)
-        figures = [record_of(run, choice) for run in runs]
+        figures = [record_of(run, choice, own) for run in runs]
         maps = tuple(run.code_map for run in runs)
         return [self.cell(value, maps, about_of(figures))]
 

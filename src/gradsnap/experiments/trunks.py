@@ -46,9 +46,14 @@ class Trunk:
     vectors: Vectors
     settings: Tables
     trained: bool = False
-    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2)
     dim: int = 64
     needs_weights: bool = field(default=False, kw_only=True)
+
+    @property
+    def usual_rate(self) -> float:
+        """The middle of the rates, where none is chosen."""
+        return self.rates[(len(self.rates) - 1) // 2]
 
     def tables(self, weights: str | None) -> Tables:
         """The settings of every run, with the path of the weights in their place.
@@ -139,6 +144,7 @@ TRUNKS: dict[str, Trunk] = {
         pixels,
         {"network": {"name": "small"}, "run": _run(400, 128)},
         trained=True,
+        rates=(1e-3, 3e-3, 1e-2),
     ),
     "alexnet": Trunk(
         f"AlexNet end to end at {ALEXNET_SIDE} pixels, conv1 to conv5 from ImageNet",

@@ -144,7 +144,7 @@ def _chosen(result: Result) -> list[str]:
         if "rate" in about:
             strength = about["strength"]
             known = [
-                f"{about['rate']:g}",
+                f"{about['rate']:g}{' (end)' if about.get('rate_at_end') else ''}",
                 "–" if strength is None else f"{strength:g}",
                 f"{Mean.of(about['validation_map']).value:.3f}",
                 f"{Mean.of(about['float_map']).value:.3f}",
