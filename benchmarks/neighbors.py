@@ -126,7 +126,8 @@ def _our_figures(path: Path, bits: int, seed: int, setting: Setting) -> Figures:
         raise RuntimeError("a benchmark runs in one process, not in several")
     by_source = model.card["validation_by_source"]
     fitted = max(by_source["train"], by_source["database"])
-    return model.card["figures"] | {"fitted": fitted}
+    figures: dict[str, float] = model.card["figures"] | {"fitted": fitted}
+    return figures
 
 
 def _faiss_figures(

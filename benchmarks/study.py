@@ -1,4 +1,4 @@
-"""Study over regimes: who ranks best by codes, from 4 bits to 32, three seeds each.
+"""Study over regimes: who ranks best by codes, from 4 bits to 64, three seeds each.
 
 A cell is data x layout; a line of it is a method. Its rate and strength are those whose
 codes rank best on the validation part of seed 0, never on the queries. Every seed draws
@@ -27,12 +27,11 @@ from gradsnap.training import TrainingConfig, make_config
 FOLDER = CACHE.parent / "study"
 SEEDS = 3
 COMMON: dict[str, dict[str, Any]] = {
-    "network": {"dim": 32},
+    "network": {"dim": 64},
     "loss": {"name": "supcon"},
     "layer": {"warmup": 0.25},
     "run": {
         "steps": 400,
-        "batch_size": 96,
         "validate_every": 100,
         "checkpoint_every": 400,
         "score_queries": False,  # scored by the study itself, with precision
@@ -78,12 +77,22 @@ class Cell:
     def rows(self) -> Iterator[StudyRow]:
         """A row for each method."""
         for method in METHODS:
-            choices = method.choices()[: 1 if self.setting.quick else None]
-            trials = {choice: self.outcome(method, choice, 0) for choice in choices}
-            best = max(trials, key=lambda choice: trials[choice].validation_map)
-            others = range(1, 1 if self.setting.quick else SEEDS)
-            runs = [trials[best], *(self.outcome(method, best, n) for n in others)]
+            best = method.choices()[0] if self.setting.quick else self.chosen(method)
+            seeds = range(1 if self.setting.quick else SEEDS)
+            runs = [self.outcome(method, best, seed) for seed in seeds]
             yield row_of(self.task.name, self.layout, method, best, runs)
+
+    def chosen(self, method: Contender) -> Choice:
+        """What ranks best on the validation part of seed 0."""
+        search = method.search()
+        choice = next(search)
+        while True:
+            try:
+                found = self.outcome(method, choice, 0)
+                choice = search.send(found.validation_map)
+            except StopIteration as end:
+                best: Choice = end.value
+                return best
 
     def outcome(self, method: Contender, choice: Choice, seed: int) -> Outcome:
         """The figures of one run, with a line about it."""

@@ -31,47 +31,71 @@ MNIST_ROWS = 6_000
 """Images of MNIST: 500 ask, 2,000 train, 3,500 are searched."""
 
 
-LAYOUTS = (Layout(2, 4), Layout(2, 16), Layout(4, 16), Layout(4, 256))
+LAYOUTS = (
+    Layout(2, 4),
+    Layout(1, 16),
+    Layout(2, 16),
+    Layout(1, 256),
+    Layout(4, 16),
+    Layout(2, 256),
+    Layout(4, 256),
+    Layout(8, 256),
+)
+"""Every layout of the study: of equal bits, several small codebooks come first."""
 
 
 class Labelled(NamedTuple):
-    """Vectors float32 (n, dim) and labels int64 (n,)."""
+    """Vectors float32 (n, dim) and labels int64 (n,), or bool (n, L)."""
 
     vectors: NDArray[np.float32]
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64] | NDArray[np.bool_]
 
+
+PQ, OPQ = "coder.kind=pq", "coder.kind=opq"
+CODES = ("layer.name=codes", f"{STRENGTH}=0.3")
 
 METHODS = (
-    Contender("plain + PQ", ("layer.name=plain",)),
-    Contender("plain + OPQ", ("layer.name=plain", "coder.kind=opq")),
+    Contender("plain + PQ", ("layer.name=plain", PQ)),
+    Contender("plain + OPQ", ("layer.name=plain", OPQ)),
     Contender(
         "output regularization",
-        ("layer.name=output-regularization",),
+        ("layer.name=output-regularization", PQ),
         STRENGTH,
         (0.1, 1.0),
     ),
-    Contender("straight-through", ("layer.name=straight-through",)),
+    Contender("straight-through", ("layer.name=straight-through", PQ)),
     Contender(
         "soft assignment",
-        ("layer.name=soft-assignment",),
+        ("layer.name=soft-assignment", PQ),
         "layer.options.temperature",
-        (0.1, 1.0),
+        (1.0, 0.1),
     ),
     Contender(
         "straight-through codes, commitment",
         (
             "layer.name=straight-through-codes",
+            "loss.mixture=0.0",
             "regularizer.name=quantization",
-            "regularizer.options.strength=0.1",
+            PQ,
         ),
+        "regularizer.options.strength",
+        (0.1, 0.01),
     ),
-    Contender("snapping", ("layer.name=snapping",), STRENGTH, (0.3, 1.0)),
-    Contender("snapping through codes", ("layer.name=codes",), STRENGTH, (0.1, 0.3)),
+    Contender("snapping", ("layer.name=snapping", PQ), STRENGTH, (0.3, 1.0)),
     Contender(
-        "snapping through codes, mixed",
-        ("layer.name=codes", f"{STRENGTH}=0.3"),
+        "snapping through codes",
+        ("layer.name=codes", "loss.mixture=0.0", PQ),
+        STRENGTH,
+        (0.3, 0.1),
+    ),
+    Contender(
+        "snapping through codes, mixed", (*CODES, PQ), "loss.mixture", (1.0, 0.3)
+    ),
+    Contender(
+        "snapping through codes, mixed, OPQ",
+        (*CODES, OPQ),
         "loss.mixture",
-        (0.3, 1.0),
+        (1.0, 0.3),
     ),
 )
 """Every line of the study; the first is what the others are compared with."""
@@ -94,6 +118,8 @@ class Task:
     read: Callable[[Setting], Labelled]
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     layouts: tuple[Layout, ...] = LAYOUTS
+    vectors: str = ""
+    """Names the file; another task may have the same."""
 
     def file(self, setting: Setting, folder: Path) -> Path:
         """The vectors as a file, made if it is not there.
@@ -101,7 +127,7 @@ class Task:
         Raises:
             MissingData: neither the file nor what it is made of is there.
         """
-        path = folder / f"{self.name.replace(' ', '-')}.npz"
+        path = folder / f"{(self.vectors or self.name).replace(' ', '-')}.npz"
         if not path.is_file():
             vectors, labels = self.read(setting)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,10 +164,24 @@ def read_cifar10(setting: Setting) -> Labelled:
 
 
 def read_tiny_imagenet(setting: Setting) -> Labelled:
-    """The same outputs for the first 50 classes of tiny-ImageNet-100."""
+    """The same outputs for tiny-ImageNet-100."""
     root = _folder(setting, "tiny-imagenet-100") / "train"
     dataset = open_dataset(str(root), side=SIDE, channels=3)
-    return _outputs(dataset, (_labels(dataset) < 50).nonzero()[:, 0])
+    return _outputs(dataset, torch.arange(len(dataset)))
+
+
+def read_first_50(setting: Setting) -> Labelled:
+    """Those of its first 50 classes."""
+    vectors, labels = read_tiny_imagenet(setting)
+    first = labels < 50
+    return Labelled(vectors[first], labels[first])
+
+
+def read_voc(setting: Setting) -> Labelled:
+    """The same outputs for photos of VOC 2007, several labels each."""
+    root = _folder(setting, "voc2007-part")
+    dataset = open_dataset(str(root), side=SIDE, channels=3)
+    return _outputs(dataset, torch.arange(len(dataset)))
 
 
 SIDE = 128
@@ -175,22 +215,60 @@ def _paper(queries: int, training: int, validation: float) -> dict[str, Any]:
     return {"protocol": "paper", "protocol_options": options, "validation": validation}
 
 
+PIXELS = {"options": {"hidden": [128]}, "dim": 32}
+SHARE = {"protocol": "fraction", "validation": 0.2}
+UNSEEN = {
+    "protocol": "unseen",
+    "protocol_options": {"queries_per_class": 20},
+    "validation": 0.2,
+}
+
 TASKS = (
     Task(
         "digits",
         read_digits,
-        {"data": _paper(20, 50, 0.2), "network": {"options": {"hidden": [128]}}},
+        {"data": _paper(20, 50, 0.2), "network": PIXELS},
+        (Layout(2, 4), Layout(1, 16), Layout(2, 16), Layout(4, 16), Layout(4, 256)),
+    ),
+    Task(
+        "tiny-imagenet, 50 classes",
+        read_first_50,
+        {"data": SHARE},
+        (Layout(2, 16), Layout(1, 256), Layout(4, 256)),
+        "tiny-imagenet outputs",
+    ),
+    Task(
+        "tiny-imagenet, unseen classes",
+        read_tiny_imagenet,
+        {"data": UNSEEN},
+        (Layout(2, 16), Layout(1, 256), Layout(2, 256)),
+        "tiny-imagenet-100 outputs",
     ),
     Task(
         "mnist",
         read_mnist,
-        {"data": _paper(50, 200, 0.2), "network": {"options": {"hidden": [128]}}},
+        {"data": _paper(50, 200, 0.2), "network": PIXELS},
+        (Layout(2, 4), Layout(1, 16), Layout(2, 16), Layout(4, 256)),
     ),
-    Task("cifar10 outputs", read_cifar10, {"data": _paper(100, 500, 0.1)}),
     Task(
-        "tiny-imagenet outputs",
+        "cifar10 outputs",
+        read_cifar10,
+        {"data": _paper(100, 500, 0.1)},
+        (Layout(2, 4), Layout(1, 16), Layout(2, 16), Layout(4, 256)),
+    ),
+    Task(
+        "voc, several labels",
+        read_voc,
+        {"data": SHARE},
+        (Layout(2, 4), Layout(2, 16), Layout(4, 16)),
+        "voc outputs",
+    ),
+    Task(
+        "tiny-imagenet, 100 classes",
         read_tiny_imagenet,
-        {"data": {"protocol": "fraction", "validation": 0.2}},
+        {"data": SHARE},
+        (Layout(2, 16), Layout(1, 256), Layout(8, 256)),
+        "tiny-imagenet-100 outputs",
     ),
 )
-"""Every data set of the study, the cheapest first."""
+"""Every data set of the study, what is most asked for first."""

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from benchmarks.report import RESULTS, Record
-from benchmarks.study_cells import LAYOUTS, MIXED, PLAIN, TASKS
+from benchmarks.study_cells import MIXED, PLAIN, TASKS
 from benchmarks.study_picture import picture_of
 from benchmarks.study_rows import CellRows, StudyRow
 from gradsnap.experiments.means import Mean
@@ -171,7 +171,11 @@ def missing(cells: list[CellRows]) -> str:
     absent = [
         f"{task.name} at {', '.join(gone)}"
         for task in TASKS
-        if (gone := [str(one) for one in LAYOUTS if (task.name, str(one)) not in known])
+        if (
+            gone := [
+                str(one) for one in task.layouts if (task.name, str(one)) not in known
+            ]
+        )
     ]
     if not absent:
         return "No cell is missing."

@@ -19,8 +19,15 @@ def picture_of(cells: list[CellRows]) -> str:
 
 
 def lines_of(cells: list[CellRows], data: str) -> list[Series]:
-    """A line for each method, and one for the plain network's floats."""
-    own = [rows for rows in cells if rows[PLAIN].data == data]
+    """A line for each method, and one for the plain network's floats.
+
+    Of layouts with equal bits the first is drawn, the one of several codebooks.
+    """
+    of_bits: dict[int, CellRows] = {}
+    for rows in cells:
+        if rows[PLAIN].data == data:
+            of_bits.setdefault(rows[PLAIN].bits, rows)
+    own = [of_bits[bits] for bits in sorted(of_bits)]
     lines = [
         Series(
             method,
@@ -37,6 +44,6 @@ def lines_of(cells: list[CellRows], data: str) -> list[Series]:
 
 
 def _panel(name: str, lines: list[Series]) -> Panel:
-    bits = [one.bits for one in LAYOUTS]
+    bits = sorted({one.bits for one in LAYOUTS})
     frame = DoublingFrame((bits[0], bits[-1]), padded(lines), ("bits", "code MAP"))
     return Panel(name, frame, lines, bits)

@@ -78,11 +78,13 @@ def test_every_method_is_a_configuration_with_its_own_layer(tmp_path: Path) -> N
                 None,
                 config.loss.mixture,
                 *config.layer.options.values(),
+                *config.regularizer.options.values(),
             }
 
 
-def test_layouts_have_the_bits_of_the_picture() -> None:
-    assert [one.bits for one in LAYOUTS] == [4, 8, 16, 32]
+def test_layouts_go_from_half_a_byte_to_eight() -> None:
+    assert [one.bits for one in LAYOUTS] == [4, 4, 8, 8, 16, 16, 32, 64]
+    assert {one for task in TASKS for one in task.layouts} == set(LAYOUTS)
 
 
 def test_vectors_are_made_once(tmp_path: Path) -> None:
