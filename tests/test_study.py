@@ -136,7 +136,7 @@ def test_the_page_tells_gains_and_losses(cells: list[CellRows]) -> None:
     won, lost = "**+0.103** ± 0.003", "**−0.020** ± 0.000"
     assert f"| {MIXED} | {won} | {lost} |" in gains(cells)
     assert f"| {PLAIN} | {won} | {lost} |" in recipe(cells)
-    assert "digits at 2 × 16, 4 × 16;" in missing(cells)
+    assert "digits at 1 × 16, 2 × 16, 4 × 16;" in missing(cells)
 
 
 def test_blocks_are_replaced_and_the_rest_stays() -> None:

@@ -25,7 +25,6 @@ METHODS: dict[str, Recipe] = {
         loss="supcon",
         layer=None,
         for_quantizers="codes",
-        coder="opq",
         settings={"loss": {"mixture": 1.0}},
     ),
     "neighbors": Recipe(

@@ -23,23 +23,27 @@ def advice(card: Mapping[str, Any]) -> list[str]:
         ...         "figures": {"float_map": 0.9, "code_map": 0.8},
         ...     }
         ... )
-        ['codes lose 0.100 to floats: try --bits 16, or gradsnap tune with --bits 8']
+        ['codes lose 0.100 to floats: try --bits 16, or gradsnap tune --bits 8']
     """
     figure = card.get("figure", "map")
     figures = card.get("figures", {})
     if f"code_{figure}" not in figures:
         return []
     floats, codes = figures.get(f"float_{figure}"), figures[f"code_{figure}"]
-    return [*_of_codes(floats, codes, card["bits"]), *_of_floats(floats, figure, card)]
+    return [*_of_codes(floats, codes, card), *_of_floats(floats, figure, card)]
 
 
-def _of_codes(floats: float | None, codes: float, bits: int) -> Iterator[str]:
+def _of_codes(
+    floats: float | None, codes: float, card: Mapping[str, Any]
+) -> Iterator[str]:
+    bits = card["bits"]
     if floats is None:
         return
     if codes < floats - LOST:
+        rotated = ", --coder opq" if card.get("coder") == "pq" else ""
         yield (
-            f"codes lose {floats - codes:.3f} to floats: try --bits {2 * bits}, or "
-            f"gradsnap tune with --bits {bits}"
+            f"codes lose {floats - codes:.3f} to floats: try --bits {2 * bits}"
+            f"{rotated}, or gradsnap tune --bits {bits}"
         )
     elif bits >= 2 * SHORTEST:
         yield f"codes rank as floats do: --bits {bits // 2} may be enough"
