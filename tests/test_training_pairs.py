@@ -214,7 +214,10 @@ def test_two_processes_equal_one(vectors, pairs, triplets, tmp_path, kind) -> No
     [
         (["coder.kind=ksh"], "'ksh' is fitted to labels, .* such as pq"),
         (["loss.name=classification"], "learns classes, .* such as supcon"),
-        (["loss.triplets=uniform"], "uniform draws by labels, .* batch-all"),
+        (
+            ["loss.name=triplet", "loss.triplets=uniform"],
+            "uniform draws by labels, .* batch-all",
+        ),
         (["run.items_per_class=2"], "items_per_class needs labels"),
         (["data.protocol=paper"], "'paper' divides by labels; .* components, items"),
         (["data.protocol_options.seen=0.5"], "no option seen; it has queries"),
