@@ -20,6 +20,7 @@ from gradsnap.evaluation.distances import (
 from gradsnap.evaluation.evaluation import Evaluation, evaluate
 from gradsnap.evaluation.grades import ranked_relevance, relevance, total_relevant
 from gradsnap.evaluation.metrics import mean_average_precision, recall_at
+from gradsnap.evaluation.neighbors import true_neighbors
 from gradsnap.evaluation.pairs import (
     pair_auc,
     pair_average_precision,
@@ -70,4 +71,5 @@ __all__ = [
     "relevance",
     "spread",
     "total_relevant",
+    "true_neighbors",
 ]

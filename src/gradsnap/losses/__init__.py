@@ -6,6 +6,7 @@ from torch import nn
 
 from gradsnap.losses.classification import ClassificationLoss
 from gradsnap.losses.listwise import ListwiseLoss
+from gradsnap.losses.neighbors import NeighborLoss
 from gradsnap.losses.pairs import MarginLoss, PairLoss
 from gradsnap.losses.pairwise import (
     ContrastiveLoss,
@@ -24,6 +25,7 @@ LOSSES: dict[str, Callable[..., nn.Module]] = {
     "logistic": PairwiseLogisticLoss,
     "listwise": ListwiseLoss,
     "supcon": SupervisedContrastiveLoss,
+    "neighbors": NeighborLoss,
     "classification": ClassificationLoss,
 }
 """Every loss by its short name; being in here is being tested."""
@@ -52,6 +54,7 @@ __all__ = [
     "ContrastiveLoss",
     "ListwiseLoss",
     "MarginLoss",
+    "NeighborLoss",
     "PairLoss",
     "PairwiseCosineLoss",
     "PairwiseLogisticLoss",

@@ -17,6 +17,7 @@ from gradsnap.networks.head import Head
 from gradsnap.networks.mlp import MLP
 from gradsnap.networks.network import Network, freeze, parameter_groups, seeded
 from gradsnap.networks.preprocessing import Preprocess
+from gradsnap.networks.principal import start_principal
 from gradsnap.networks.small import SmallConvNet
 from gradsnap.registry import build, chosen, options_of
 
@@ -100,5 +101,6 @@ __all__ = [
     "import_network",
     "network_builder",
     "parameter_groups",
+    "start_principal",
     "untrained_network",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -113,6 +113,10 @@ class ByPairs:
     def title(self) -> str:
         """The figure in words."""
         return "pair AP" if self._judged_by_pairs else "partner MAP"
+
+    def looking_at(self, items: Dataset) -> Self:
+        """The same: the table says all."""
+        return self
 
     def split(self, settings: DataSettings) -> Split:
         """By components or items; drawn when the table was read."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -67,6 +67,10 @@ class ByTriplets:
         made = cls(dataset, path, triplets, protocol.by or "items", parts)
         made._check_parts()
         return made
+
+    def looking_at(self, items: Dataset) -> Self:
+        """The same: the table says all."""
+        return self
 
     def split(self, settings: DataSettings) -> Split:
         """By items or components; drawn when the table was read."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gradsnap.coders import CODERS
-from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS
+from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS, ROW_PROTOCOLS
 from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.triplets import TRIPLETS
@@ -97,9 +97,14 @@ class DataSettings(Section):
         "that are, else inferred where it shows that alike is transitive, else unknown",
         "auto",
     )
-    protocol: Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS))] | None = setting(
+    ignore_labels: bool = setting(
+        "learn from nearest neighbours, as where there are no labels", False
+    )
+    protocol: (
+        Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS, *ROW_PROTOCOLS))] | None
+    ) = setting(
         "how items are divided; None: the paper's for its data sets, else a share; of "
-        "pairs: components, or items where those are too large"
+        "pairs: components, or items where those are too large; without labels: rows"
     )
     protocol_options: Options = own_options(
         "of the protocol, such as queries_per_class"
@@ -128,6 +133,11 @@ class NetworkSettings(Section):
         "length of the embedding; None: the network's, or as the coder needs"
     )
     options: Options = own_options("the network's own, such as hidden or weights")
+    start: Annotated[str, one_of(("fresh", "principal"))] = setting(
+        "the embedding layer at the start: fresh, to be trained; or the principal axes "
+        "of what it gets, which stay, as does the trunk",
+        "fresh",
+    )
     trainable_blocks: Number | None = setting(
         "blocks that train, from the last; 0 freezes the trunk; None: all"
     )

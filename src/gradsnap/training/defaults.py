@@ -1,6 +1,7 @@
 """What a configuration leaves open, settled by the data."""
 
 import importlib.util
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,8 +13,10 @@ from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.learner import FIRST_RATE, trunk_is_kept
-from gradsnap.training.settings import changed
+from gradsnap.training.settings import changed, make_config
 from gradsnap.training.supervision import Supervision, supervision_of
+
+logger = logging.getLogger(__name__)
 
 SMALL_SIDE = 64
 BATCH_SIZE = 128
@@ -38,7 +41,7 @@ class Settled(NamedTuple):
 def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     """The configuration filled in, its data, their split, and what is known of them."""
     dataset = open_items(config.data)
-    config = with_parts(config)
+    config = with_parts(_with_method(config, dataset))
     config = _with_network(config, dataset, network_from)
     data = config.data
     if dataset.holds_images:
@@ -64,6 +67,18 @@ def _with_pace(config: TrainingConfig, classes: int, items: int) -> TrainingConf
     given = config.optimizer.rate
     rate = given if given is not None else READY_RATE if ready else FIRST_RATE
     return changed(config, run={"batch_size": size}, optimizer={"rate": rate})
+
+
+def _with_method(config: TrainingConfig, dataset: Dataset) -> TrainingConfig:
+    """The method for neighbours, where no method is named and nothing else is known."""
+    data = config.data
+    told = dataset.labels is not None or data.pairs is not None
+    told |= data.triplets is not None
+    if told or "name" in config.method.model_fields_set:
+        return config
+    logger.info("%s has no labels: codes learn to keep neighbours", dataset.name)
+    given = config.model_dump(mode="json", exclude_unset=True)
+    return make_config(given | {"method": {"name": "neighbors"}})
 
 
 def with_parts(config: TrainingConfig) -> TrainingConfig:
@@ -172,7 +187,10 @@ def _with_head(config: TrainingConfig, length: int) -> TrainingConfig:
     options = dict(config.network.options)
     if name == "head":
         options = {"normalization": "scale"} | options | {"input_dim": length}
-    return changed(config, network={"name": name, "options": options})
+    network: dict[str, Any] = {"name": name, "options": options}
+    if config.network.start == "principal" and config.network.dim is not None:
+        network["dim"] = min(config.network.dim, length)  # there are no more axes
+    return changed(config, network=network)
 
 
 def _network_of(shape: tuple[int, ...]) -> str:

@@ -60,7 +60,8 @@ class Processes:
 
     def parallel(self, module: nn.Module, device: torch.device) -> nn.Module:
         """The module with its gradients averaged over processes, by DDP."""
-        if self.world == 1:
+        trains = any(one.requires_grad for one in module.parameters())
+        if self.world == 1 or not trains:  # DDP refuses a module without gradients
             return module
         ids = [device] if device.type == "cuda" else None
         return DistributedDataParallel(module, device_ids=ids, broadcast_buffers=False)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gradsnap.data import Dataset
 from gradsnap.errors import InputError
 from gradsnap.files import make_folder, write_text
 from gradsnap.inference.model import CONFIG, WEIGHTS, Model
 from gradsnap.inference.trunk import trunk_file, with_trunk_outputs, write_trunk_outputs
-from gradsnap.networks import Network
+from gradsnap.networks import Network, start_principal
 from gradsnap.training.batch_norm import with_global_batch_norm
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import Settled, settled
@@ -21,6 +21,9 @@ from gradsnap.training.processes import Processes, joined_processes
 from gradsnap.training.settings import to_toml
 from gradsnap.training.start import start
 from gradsnap.training.watch import TrainingWatch
+
+START_ROWS = 65_536
+"""Training rows whose principal axes are found, at most."""
 
 
 def run_training(
@@ -74,7 +77,10 @@ def train_settled(
             make_folder(out / "checkpoints")
             write_text(out / CONFIG, to_toml(config))
         items, prepare = _prepared(config, dataset, network, out, device, processes)
-        feed = Feed(items, split, supervision, prepare, config, device, processes)
+        known = supervision.looking_at(items)
+        feed = Feed(items, split, known, prepare, config, device, processes)
+        if config.network.start == "principal":
+            start_network(network, feed, processes)
         learner = new_learner(config, supervision.num_classes, network, device)
         watch = TrainingWatch(config, learner, feed, out, processes)
         start(learner, feed, config)
@@ -84,6 +90,37 @@ def train_settled(
         model = watch.finish() if processes.first else None
         processes.wait()  # none leaves before all are done
         return model
+
+
+def start_network(network: Network, feed: Feed, processes: Processes) -> None:
+    """Makes the embedding layer the principal axes of what it gets; nothing trains.
+
+    Raises:
+        InputError: the embedding layer is not linear.
+    """
+    layer = network.feat
+    if not isinstance(layer, nn.Linear):
+        raise InputError(
+            f"network.start=principal needs a linear embedding layer, and this one is "
+            f"a {type(layer).__name__}; choose network.start=fresh"
+        )
+    network.requires_grad_(False)
+    trunk: nn.Module = nn.Identity() if trunk_is_kept(feed.config) else _Trunk(network)
+    train = feed.split.train
+    some = train[torch.linspace(0, len(train) - 1, min(len(train), START_ROWS)).long()]
+    start_principal(layer, feed.embed(trunk, some))
+    processes.share_from_first(layer)
+
+
+class _Trunk(nn.Module):
+    """All but a network's last layer, as a module."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, items: Tensor) -> Tensor:
+        return self.network.trunk(items)
 
 
 def _prepared(

@@ -59,12 +59,16 @@ def make_config(
     if not FORMER.isdisjoint(tables):
         tables = renamed_settings(tables)
     chosen = _table(tables, "method").get("name", TrainingConfig().method.name)
+    complete = tables
     if chosen in METHODS:  # else the check below has the sentence
-        tables = _merge(METHODS[chosen].tables(chosen), tables)
+        complete = _merge(METHODS[chosen].tables(chosen), tables)
     try:
-        return TrainingConfig.model_validate(tables)
+        config = TrainingConfig.model_validate(complete)
     except ValidationError as error:
         raise InputError(_sentence(error)) from error
+    for name in type(config).model_fields:  # set: given here, not by a method
+        getattr(config, name).model_fields_set.intersection_update(tables.get(name, {}))
+    return config
 
 
 def changed(config: TrainingConfig, **sections: Mapping[str, Any]) -> TrainingConfig:

@@ -6,7 +6,7 @@ batch, and how well floats and codes rank. Loop, watch and command line know no 
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from gradsnap.evaluation import RankingRules
 from gradsnap.losses import Target
 from gradsnap.registry import chosen
 from gradsnap.training.batches import Balanced, Batches, DrawnTriplets, Shuffled
+from gradsnap.training.by_neighbors import ByNeighbors
 from gradsnap.training.by_pairs import ByPairs
 from gradsnap.training.by_triplets import ByTriplets
 from gradsnap.training.config import DataSettings, TrainingConfig
@@ -57,6 +58,14 @@ class Supervision(Protocol):
     @property
     def num_classes(self) -> int:
         """For a loss with a classifier; 0 where there are no classes."""
+        ...
+
+    def looking_at(self, items: Dataset) -> "Supervision":
+        """The same knowledge, with items as the part that trains takes them.
+
+        Where the trunk is frozen those are its outputs. Only what is known by looking
+        at items changes.
+        """
         ...
 
     def split(self, settings: DataSettings) -> Split:
@@ -124,11 +133,8 @@ def supervision_of(dataset: Dataset, settings: DataSettings) -> Supervision:
         return ByPairs.read(dataset, settings)
     if settings.triplets is not None:
         return ByTriplets.read(dataset, settings)
-    if dataset.labels is None:
-        raise InputError(
-            f"{dataset.name} has no labels to learn from; a folder for each class gives"
-            " them, or labels beside the vectors; --pairs FILE names pairs instead"
-        )
+    if dataset.labels is None or settings.ignore_labels:
+        return ByNeighbors.of(dataset, settings)
     name = settings.protocol or PROTOCOL_OF.get(dataset.name, "fraction")
     return ByLabels(dataset, dataset.labels, name)
 
@@ -155,6 +161,10 @@ class ByLabels:
     def rules(self) -> RankingRules:
         """How a ranking is measured under the protocol."""
         return rules_of(self.protocol)
+
+    def looking_at(self, items: Dataset) -> Self:
+        """The same: labels are known without looking."""
+        return self
 
     def split(self, settings: DataSettings) -> Split:
         """As the protocol says, with the options of the settings."""

@@ -155,7 +155,7 @@ class TrainingWatch:
         refits = Refits(learner.method.coder, fit, judge)
         chosen, figure = self.config.coder.refit, None
         if chosen == "best" and not len(split.validation):
-            chosen = "database"
+            chosen = "none" if learner.codebooks() else "database"
         elif chosen == "best":
             chosen, figure = refits.best(unseen=supervision.is_new_in_validation(split))
         learner.method.coder.load_state_dict(refits.coder(chosen).state_dict())

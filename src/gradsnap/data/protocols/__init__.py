@@ -5,6 +5,7 @@ from gradsnap.data.protocols.by_pair import (
     PairProtocol,
     components,
 )
+from gradsnap.data.protocols.by_row import ROW_PROTOCOLS, RowProtocol
 from gradsnap.data.protocols.per_class import (
     FractionProtocol,
     IlsvrcProtocol,
@@ -26,12 +27,14 @@ PROTOCOLS: dict[str, type[Protocol]] = {
 __all__ = [
     "PAIR_PROTOCOLS",
     "PROTOCOLS",
+    "ROW_PROTOCOLS",
     "FractionProtocol",
     "IlsvrcProtocol",
     "NuswideProtocol",
     "PairProtocol",
     "PaperProtocol",
     "Protocol",
+    "RowProtocol",
     "Split",
     "UnseenClasses",
     "components",
