@@ -49,7 +49,9 @@ def gradient(loss: nn.Module, embeddings: Tensor, labels: Tensor) -> Tensor:
 
 
 def test_registry_holds_each_once() -> None:
-    expected = "triplet contrastive cosine logistic listwise supcon classification"
+    expected = (
+        "triplet contrastive cosine logistic listwise supcon neighbors classification"
+    )
     assert list(LOSSES) == expected.split()
     assert len(set(LOSSES.values())) == len(LOSSES)
 

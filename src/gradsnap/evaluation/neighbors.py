@@ -1,6 +1,7 @@
 """True nearest neighbours of rows that are read block by block."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +19,17 @@ Rows = Callable[[Tensor], Tensor]
 """The rows, floating (n, dim), at indices (n,)."""
 
 
+class Neighbors(NamedTuple):
+    """The nearest rows of each query, nearest first."""
+
+    distances: Tensor
+    """Squared, (q, k)."""
+    places: Tensor
+    """int64 (q, k)."""
+
+
 @torch.no_grad()
-def true_neighbors(read: Rows, queries: Tensor, database: Tensor, k: int) -> Tensor:
+def true_neighbors(read: Rows, queries: Tensor, database: Tensor, k: int) -> Neighbors:
     """The k nearest rows of each query by squared distance, a row never its own.
 
     Holds a block of distances and never the whole database, so that a million rows
@@ -32,12 +42,14 @@ def true_neighbors(read: Rows, queries: Tensor, database: Tensor, k: int) -> Ten
         k: how many.
 
     Returns:
-        Places in ``database``, nearest first, int64 (q, k).
+        Squared distances (q, k), and places in ``database``, int64 (q, k); nearest
+        first.
 
     Example:
         >>> rows = torch.tensor([[0.0], [1.0], [3.0], [7.0]])
         >>> everything = torch.arange(4)
-        >>> true_neighbors(lambda some: rows[some], everything, everything, 1).flatten()
+        >>> found = true_neighbors(lambda at: rows[at], everything, everything, k=1)
+        >>> found.places.flatten()
         tensor([1, 0, 1, 2])
     """
     asking = read(queries)
@@ -53,7 +65,7 @@ def true_neighbors(read: Rows, queries: Tensor, database: Tensor, k: int) -> Ten
             found = EmbeddingDistances(asking[part], rows).block(slice(None)).cpu()
             found.masked_fill_(queries[part, None] == some, torch.inf)
             _merge(near[part], where[part], found, start)
-    return where
+    return Neighbors(near, where)
 
 
 def _merge(near: Tensor, where: Tensor, found: Tensor, start: int) -> None:

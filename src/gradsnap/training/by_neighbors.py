@@ -1,5 +1,6 @@
 """Learning without labels: codes should keep the nearest neighbours of the vectors."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ from gradsnap.training.regions import Regions
 from gradsnap.training.scoring import relative_error
 
 NEIGHBORS = 10
-"""How many of a row's nearest others count as alike."""
+"""How many neighbours a row's soft targets count for, on average."""
 
 REGION = 64
 """Rows that a batch holds together: a row and its nearest others."""
@@ -34,6 +35,9 @@ REGION = 64
 MOST_ROWS = 32_768
 """Training rows whose neighbours are found: a sample of more. Finding them takes time
 that grows with the square."""
+
+TRIED_ROWS = 2048
+"""Rows by which the temperature of soft targets is found, about."""
 
 POINTS = (10, 100)
 """The k of recall at k: the share of the k true neighbours among the first k."""
@@ -48,17 +52,40 @@ class Graph(NamedTuple):
     """Indices into the data set, ascending, int64 (n,)."""
     neighbors: Tensor
     """Places in ``rows``, nearest first, int64 (n, r)."""
+    shares: Tensor
+    """How much each counts, (n, r), 1 in all for a row."""
 
     def relations(self, indices: Tensor) -> Relations:
-        """Who is among the nearest of whom, in a batch of such rows (b,)."""
+        """How much each counts for whom, in a batch of such rows (b,)."""
         places = torch.searchsorted(self.rows, indices)
         column = torch.full((len(self.rows),), -1)
         column[places] = torch.arange(len(indices))
-        found = column[self.neighbors[places, :NEIGHBORS]]  # (b, 10), −1 if elsewhere
-        alike = torch.zeros(len(indices), len(indices) + 1, dtype=torch.bool)
-        alike.scatter_(1, found.where(found >= 0, len(indices)), True)  # −1 to the end
-        alike = alike[:, :-1]
-        return Relations(alike, ~alike)
+        found = column[self.neighbors[places]]  # (b, r), −1 if not in the batch
+        grades = torch.zeros(len(indices), len(indices) + 1)
+        last = found.where(found >= 0, len(indices))  # those go to a column of no one
+        grades = grades.scatter_(1, last, self.shares[places])[:, :-1]
+        return Relations(grades > 0, grades == 0, grades)
+
+
+def soft_targets(distances: Tensor, count: float) -> Tensor:
+    """Shares (n, r) of the nearest, a softmax of −distances (n, r) over a temperature.
+
+    One temperature for all rows, at which the shares of a row are as even as if
+    ``count`` neighbours shared them equally: exp of their entropy, mean over rows.
+
+    Example:
+        >>> soft_targets(torch.tensor([[0.0, 1.0, 1e9]]), 2 - 1e-3).round(decimals=1)
+        tensor([[0.5000, 0.5000, 0.0000]])
+    """
+    apart = distances - distances[:, :1]
+    some = apart[:: max(1, len(apart) // TRIED_ROWS)].double()
+    low, high = -100.0, 100.0  # of the temperature's logarithm
+    for _ in range(60):
+        middle = (low + high) / 2
+        shares = (-some / math.exp(middle)).softmax(dim=1)
+        even = torch.special.entr(shares).sum(dim=1).exp().mean()
+        low, high = (low, middle) if even > count else (middle, high)
+    return (-apart / math.exp(low)).softmax(dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +134,11 @@ class ByNeighbors:
     def batches(self, config: TrainingConfig, train: Tensor) -> Batches:
         """Regions of rows that lie close together."""
         size = config.run.batch_size or len(train)
-        return Regions(*self.graph, size, config.run.seed)
+        graph = self.graph
+        return Regions(graph.rows, graph.neighbors, size, config.run.seed)
 
     def target(self, indices: Tensor) -> Relations:
-        """Who is among the nearest of whom; all others are unlike."""
+        """Who is near to whom, and how much; all others are unlike."""
         return self.graph.relations(indices)
 
     def labels(self, indices: Tensor) -> Tensor | None:
@@ -168,7 +196,8 @@ class ByNeighbors:
             chosen = torch.randperm(len(rows), generator=generator)[:MOST_ROWS]
             rows = rows[chosen].sort().values
         kept = min(REGION, len(rows)) - 1
-        return Graph(rows, true_neighbors(self._read, rows, rows, kept))
+        found = true_neighbors(self._read, rows, rows, kept)
+        return Graph(rows, found.places, soft_targets(found.distances, NEIGHBORS))
 
     @cached_property
     def _known(self) -> dict[int, Tensor]:
@@ -179,7 +208,7 @@ class ByNeighbors:
         key = hash((queries.numpy().tobytes(), database.numpy().tobytes()))
         if key not in self._known:
             k = min(POINTS[-1], len(database) - 1)
-            self._known[key] = true_neighbors(self._read, queries, database, k)
+            self._known[key] = true_neighbors(self._read, queries, database, k).places
         return self._known[key]
 
     def _read(self, indices: Tensor) -> Tensor:

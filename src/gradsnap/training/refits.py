@@ -39,8 +39,8 @@ class Refits:
             self._fitted[part] = self._fit(part)
         return self._fitted[part]
 
-    def best(self, *, unseen: bool) -> tuple[str, float]:
-        """The source whose codes rank best on the validation part, and how well.
+    def best(self, *, unseen: bool) -> tuple[str, dict[str, float]]:
+        """The source whose codes rank best on the validation part, and how all do.
 
         Args:
             unseen: the validation part is of another kind than what trained. What is
@@ -56,7 +56,7 @@ class Refits:
         for source, figure in figures.items():
             if figure > figures[chosen] + WORTH:
                 chosen = source
-        return chosen, figures[chosen]
+        return chosen, figures
 
     def _fit(self, part: str) -> Coder:
         return self.fit(copy.deepcopy(self.kept), part)

@@ -27,9 +27,9 @@ class Regions:
 
     def __iter__(self) -> Iterator[Drawn]:
         generator = Generator().manual_seed(self.seed)
-        region = 1 + self.neighbors.shape[1]
-        at_once = max(1, self.batch_size // region)
+        nearest = self.neighbors[:, : self.batch_size - 1]
+        at_once = self.batch_size // (1 + nearest.shape[1])
         while True:
             centres = torch.randint(len(self.rows), (at_once,), generator=generator)
-            around = self.neighbors[centres].flatten()
+            around = nearest[centres].flatten()
             yield Drawn(self.rows[torch.cat([centres, around]).unique()], None)

@@ -128,6 +128,7 @@ class TrainingWatch:
             load_checkpoint(learner, self.config, self.best)
         refitted = self._refit()
         card = self._card(self._test_figures()) | refitted | self._snapped()
+        card["facts"] = card.get("facts", {}) | self._compared(card)
         data, network = self.config.data, self.config.network
         options = network.options | {"dim": learner.network.dim}
         spec = NetworkSpec(network.name, options, data.side, data.channels)
@@ -153,14 +154,33 @@ class TrainingWatch:
             return supervision.score(coder, embed, *parts)[self._chosen_by]
 
         refits = Refits(learner.method.coder, fit, judge)
-        chosen, figure = self.config.coder.refit, None
+        chosen, figures = self.config.coder.refit, dict[str, float]()
         if chosen == "best" and not len(split.validation):
             chosen = "none" if learner.codebooks() else "database"
         elif chosen == "best":
-            chosen, figure = refits.best(unseen=supervision.is_new_in_validation(split))
+            new = supervision.is_new_in_validation(split)
+            chosen, figures = refits.best(unseen=new)
         learner.method.coder.load_state_dict(refits.coder(chosen).state_dict())
         name = f"validation_{self._chosen_by}_finished"
-        return {"coder_fitted_to": chosen, name: figure}
+        return {
+            "coder_fitted_to": chosen,
+            name: figures.get(chosen),
+            "validation_by_source": figures,
+        }
+
+    def _compared(self, card: dict[str, Any]) -> dict[str, str]:
+        """What learning codebooks by gradient was worth, in words."""
+        figures = card["validation_by_source"]
+        if not figures or not self.learner.codebooks():
+            return {}
+        is_kept = card["coder_fitted_to"] == "none"
+        fitted = max(figures["train"], figures["database"])
+        return {
+            "codebooks": "learned" if is_kept else "fitted: learning did not help",
+            f"{self._supervision.title} of codes, validation": (
+                f"{figures['none']:.4f} learned, {fitted:.4f} only fitted"
+            ),
+        }
 
     def _snapped(self) -> dict[str, Any]:
         """Whether a snapping layer ever had a gradient to snap; said aloud if not."""
