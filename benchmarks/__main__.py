@@ -24,6 +24,7 @@ from benchmarks import (
     lists,
     map_speed,
     memory,
+    neighbors,
     pairs,
     pipeline,
     report,
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "big_map": big_map.run,
     "shallow": shallow.run,
     "rules": rules.run,
+    "neighbors": neighbors.run,
     "study": study.run,
     "pairs": pairs.run,
     "mnist": tasks.mnist,
@@ -71,7 +73,16 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 }
 """Every benchmark by its name, in the order they run."""
 
-ON_REQUEST = ("rules", "study", "pairs", "mnist", "adapters", "triplets", "cifar10")
+ON_REQUEST = (
+    "neighbors",
+    "rules",
+    "study",
+    "pairs",
+    "mnist",
+    "adapters",
+    "triplets",
+    "cifar10",
+)
 """Not run unless named: they train many networks, for an hour or more."""
 
 

@@ -10,6 +10,7 @@ from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, Workers
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gradsnap.data import Dataset
     from gradsnap.evaluation import RankingRules, Run
     from gradsnap.inference.model import Model
     from gradsnap.training.defaults import Settled
@@ -115,7 +116,8 @@ def _figures(model: "Model", known: "Settled", folder: Path) -> dict[str, Any]:
     from gradsnap.cli.output import as_facts
     from gradsnap.files import make_folder, write_text
 
-    config, dataset, split, supervision = known
+    config, dataset, split, told = known
+    supervision = told.looking_at(_seen(model, known))
     workers = config.data.workers
 
     def embed(indices: "Tensor") -> "Tensor":
@@ -130,6 +132,27 @@ def _figures(model: "Model", known: "Settled", folder: Path) -> dict[str, Any]:
     facts = as_facts(figures, supervision.figure, supervision.title)
     facts |= card.get("facts", {}) | {"rules": card["rules"]} | card["card"]
     return facts | {"written to": str(folder)}
+
+
+def _seen(model: "Model", known: "Settled") -> "Dataset":
+    """The items as training looked at them: the outputs of a trunk that it kept."""
+    from gradsnap.inference.trunk import (
+        trunk_file,
+        with_trunk_outputs,
+        write_trunk_outputs,
+    )
+    from gradsnap.networks import Network
+    from gradsnap.training.learner import trunk_is_kept
+
+    config, dataset, network = known.config, known.dataset, model.network
+    principal = config.network.start == "principal" and trunk_is_kept(config)
+    if not principal or not isinstance(network, Network) or model.folder is None:
+        return dataset
+    folder = Path(config.data.cache or model.folder / "cache")
+    path = trunk_file(dataset, network, folder)
+    engine, workers = config.network.engine, config.data.workers
+    write_trunk_outputs(dataset, network, path, workers, engine)
+    return with_trunk_outputs(dataset, path)
 
 
 def _runs(

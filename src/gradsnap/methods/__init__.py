@@ -38,7 +38,7 @@ METHODS: dict[str, Recipe] = {
             "network": {"dim": 128, "start": "principal"},
             "layer": {"warmup": 0.0},
             "coder": {"learn": "gradient"},
-            "optimizer": {"rate": 1e-2},
+            "optimizer": {"rate": 8e-3},
             "run": {"steps": 600, "batch_size": 1024, "validate_every": 100},
         },
     ),

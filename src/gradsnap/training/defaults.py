@@ -115,7 +115,9 @@ def open_items(settings: DataSettings) -> Dataset:
         side=settings.side,
         channels=settings.channels,
         skip_bad=settings.skip_bad,
-        labelled=settings.pairs is None and settings.triplets is None,
+        labelled=settings.pairs is None
+        and settings.triplets is None
+        and not settings.ignore_labels,
     )
 
 

@@ -3,13 +3,18 @@
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from gradsnap.data import Dataset
 from gradsnap.errors import InputError
 from gradsnap.files import make_folder, write_text
 from gradsnap.inference.model import CONFIG, WEIGHTS, Model
-from gradsnap.inference.trunk import trunk_file, with_trunk_outputs, write_trunk_outputs
+from gradsnap.inference.trunk import (
+    Trunk,
+    trunk_file,
+    with_trunk_outputs,
+    write_trunk_outputs,
+)
 from gradsnap.networks import Network, start_principal
 from gradsnap.training.batch_norm import with_global_batch_norm
 from gradsnap.training.config import TrainingConfig
@@ -105,22 +110,11 @@ def start_network(network: Network, feed: Feed, processes: Processes) -> None:
             f"a {type(layer).__name__}; choose network.start=fresh"
         )
     network.requires_grad_(False)
-    trunk: nn.Module = nn.Identity() if trunk_is_kept(feed.config) else _Trunk(network)
+    trunk: nn.Module = nn.Identity() if trunk_is_kept(feed.config) else Trunk(network)
     train = feed.split.train
     some = train[torch.linspace(0, len(train) - 1, min(len(train), START_ROWS)).long()]
     start_principal(layer, feed.embed(trunk, some))
     processes.share_from_first(layer)
-
-
-class _Trunk(nn.Module):
-    """All but a network's last layer, as a module."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, items: Tensor) -> Tensor:
-        return self.network.trunk(items)
 
 
 def _prepared(
