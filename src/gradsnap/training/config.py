@@ -133,11 +133,6 @@ class NetworkSettings(Section):
         "length of the embedding; None: the network's, or as the coder needs"
     )
     options: Options = own_options("the network's own, such as hidden or weights")
-    start: Annotated[str, one_of(("fresh", "principal"))] = setting(
-        "the embedding layer at the start: fresh, to be trained; or the principal axes "
-        "of what it gets, which stay, as does the trunk",
-        "fresh",
-    )
     trainable_blocks: Number | None = setting(
         "blocks that train, from the last; 0 freezes the trunk; None: all"
     )
