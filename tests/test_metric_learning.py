@@ -78,3 +78,38 @@ def test_their_triplets_are_our_third_argument() -> None:
         embeddings, LABELS
     )
     assert gs.TripletLoss(1.0)(embeddings, LABELS, mined) > 0
+
+
+PAIR_LOSSES = [
+    losses.ContrastiveLoss(),
+    losses.MultiSimilarityLoss(),
+    losses.NTXentLoss(),
+    losses.SupConLoss(),
+    losses.TripletMarginLoss(margin=1.0),
+]
+
+
+@pytest.mark.parametrize("loss", PAIR_LOSSES, ids=lambda part: type(part).__name__)
+def test_items_are_codes_as_reference_embeddings(loss, quantizer) -> None:
+    codes = gs.CodeSnapping(quantizer, neighbors=20)
+    embeddings = clustered(ROWS, seed=3).requires_grad_()
+    said = quantizer(embeddings).requires_grad_()
+
+    found = loss(embeddings, LABELS, ref_emb=codes(embeddings), ref_labels=LABELS)
+    apart = loss(embeddings, LABELS, ref_emb=said, ref_labels=LABELS)
+    torch.testing.assert_close(found, apart)
+    (gradient,) = torch.autograd.grad(found, embeddings)
+    of_queries, of_items = torch.autograd.grad(apart, [embeddings, said])
+    expected = of_queries + codes.snap(of_items, embeddings)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_an_item_is_not_compared_with_its_own_code(quantizer) -> None:
+    embeddings = clustered(ROWS, seed=3)
+    criterion = losses.ContrastiveLoss(pos_margin=0.0, neg_margin=0.0)
+    said = quantizer(embeddings)
+    found = criterion(embeddings, LABELS, ref_emb=said, ref_labels=LABELS)
+    unit = torch.nn.functional.normalize
+    apart = torch.cdist(unit(embeddings), unit(said))
+    alike = (LABELS[:, None] == LABELS) & ~torch.eye(ROWS, dtype=torch.bool)
+    torch.testing.assert_close(found, apart[alike].mean(), rtol=1e-4, atol=1e-5)
