@@ -38,6 +38,7 @@ JPQ = Recipe(
     layer="fixed-codes",
     coder="opq",
     settings={"coder": {"learn": "gradient"}, "layer": {"warmup": 0.5}},
+    tries=("coder.rate", (1.0, 0.1, 3.0)),
 )
 """Half the steps train floats; then items are codes, and no gradient moves a code.
 

@@ -69,6 +69,7 @@ PQN = Recipe(
     loss=AsymmetricTripletLoss,
     layer="soft-codes",
     settings={"coder": {"learn": "gradient"}},
+    tries=("layer.options.temperature", (0.1, 0.03, 0.3)),
 )
 """Items are soft reconstructions, and their codewords learn by gradient.
 
