@@ -27,6 +27,7 @@ from gradsnap.experiments.contenders import (
     Contender,
     coder_of,
     fixed_rows,
+    labelled_methods,
     strengths_of,
     trained_contenders,
 )
@@ -98,7 +99,8 @@ def test_the_papers_numbers_are_as_printed() -> None:
 
 def test_rows_come_from_the_registries(bench: Bench) -> None:
     rows = chosen_rows(bench, Request())
-    assert set(METHODS) <= set(rows)
+    assert set(labelled_methods()) <= set(rows)
+    assert "neighbors" not in rows  # learns without labels, and is scored without
     assert {f"snapping+{kind}" for kind in QUANTIZERS if kind != "pq"} <= set(rows)
     assert "fixed+itq" in rows
     assert "fixed+sign" not in rows  # its vectors have one dimension a bit
@@ -119,7 +121,7 @@ def test_a_registered_method_has_its_row(
     assert "mine" in said("reproduce", "table-2", "--out", bench.folder / "out")
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", list(labelled_methods()))
 def test_every_method_is_a_configuration(method: str, bench: Bench) -> None:
     contender = trained_contenders(bench.trunk.rates)[method]
     for choice in contender.choices():
@@ -128,7 +130,8 @@ def test_every_method_is_a_configuration(method: str, bench: Bench) -> None:
         assert (config.run.seed, config.data.split_seed) == (1, 1)
         assert (config.coder.bits, config.optimizer.rate) == (8, choice.rate)
         free = CODERS[config.coder.kind].dim_of_bits(8) is None
-        assert config.network.dim == (bench.trunk.dim if free else None)
+        own = METHODS[method].settings.get("network", {}).get("dim", bench.trunk.dim)
+        assert config.network.dim == (own if free else None)
 
 
 def test_options_of_a_recipe_and_of_the_trunk_are_both_kept(

@@ -87,10 +87,23 @@ class Contender:
         return max(maps, key=lambda one: maps[one])
 
 
+def labelled_methods() -> dict[str, Recipe]:
+    """The methods that learn from labels.
+
+    Others are divided and scored in another way, so that no table has both.
+    """
+    return {
+        name: recipe
+        for name, recipe in METHODS.items()
+        if not recipe.settings.get("data", {}).get("ignore_labels", False)
+    }
+
+
 def trained_contenders(rates: tuple[float, ...]) -> dict[str, Contender]:
-    """Every method of the registry; those for any quantizer with every quantizer."""
-    found = {name: _of_recipe(name, METHODS[name], rates) for name in METHODS}
-    for name, recipe in METHODS.items():
+    """Every method that learns from labels; those for any quantizer also with each."""
+    methods = labelled_methods()
+    found = {name: _of_recipe(name, methods[name], rates) for name in methods}
+    for name, recipe in methods.items():
         # A recipe without a layer of its own has one for whatever quantizer.
         others = [kind for kind in QUANTIZERS if kind != recipe.coder]
         for kind in others if recipe.layer is None else ():

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from gradsnap.experiments.bench import Bench
 from gradsnap.experiments.cache import Record
+from gradsnap.experiments.contenders import labelled_methods
 from gradsnap.experiments.paper import figures as paper
 from gradsnap.experiments.paper.systems import system_of
 from gradsnap.experiments.plan import Plan, Request, chosen_rows
 from gradsnap.experiments.results import Axes, Cell
 from gradsnap.experiments.rows import CHOICES, Row, about_of
-from gradsnap.methods import METHODS
 
 QUICK_BITS = 8
 FEWEST = 50
@@ -24,7 +24,7 @@ def curve_plan(bench: Bench, request: Request, data: str) -> Plan:
         request: of the user; the first of its lengths counts.
         data: the paper's data set.
     """
-    rows = chosen_rows(bench, request, tuple(METHODS))
+    rows = chosen_rows(bench, request, tuple(labelled_methods()))
     (bits, *_) = request.bits or ((QUICK_BITS if bench.quick else paper.CURVE_BITS),)
     jobs = []
     for name, contender in rows.items():

@@ -1,12 +1,12 @@
 """Figure 4c: MAP of the first 1,500 against bits on ILSVRC2012, or on a stand-in."""
 
 from gradsnap.experiments.bench import Bench
+from gradsnap.experiments.contenders import labelled_methods
 from gradsnap.experiments.paper import figures as paper
 from gradsnap.experiments.plan import Experiment, Plan, Request, chosen_rows
 from gradsnap.experiments.results import Axes
 from gradsnap.experiments.rows import CHOICES, Row, map_cells
 from gradsnap.experiments.runs import Measures
-from gradsnap.methods import METHODS
 
 LENGTHS = (8, 16, 24, 32, 48, 64)
 QUICK_LENGTHS = (4, 8)
@@ -16,7 +16,7 @@ RIVALS = ("fixed+cq", "fixed+sq")
 
 def plan(bench: Bench, request: Request) -> Plan:
     """Every trained method, CQ and SQ."""
-    rows = chosen_rows(bench, request, (*METHODS, *RIVALS))
+    rows = chosen_rows(bench, request, (*labelled_methods(), *RIVALS))
     lengths = request.bits or (QUICK_LENGTHS if bench.quick else LENGTHS)
     measures = Measures(length=paper.LENGTH)
     cells = map_cells(lambda system, bits: "")

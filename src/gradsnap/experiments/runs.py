@@ -17,6 +17,7 @@ import gradsnap as gs
 from gradsnap.data import Dataset
 from gradsnap.errors import InputError
 from gradsnap.evaluation import (
+    Distances,
     EmbeddingDistances,
     Evaluation,
     RankingRules,
@@ -108,9 +109,9 @@ def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
     data = config.data.model_copy(update={"protocol": model.card["protocol"]["name"]})
     split, rules = divided(dataset, data), measures.rules(data.protocol)
     ask = (split.validation, split.validation_database)
-    chosen_by, _ = _ranked(model, dataset, ask, rules)
-    ask = (split.queries, split.database)
-    codes, floats = _ranked(model, dataset, ask, rules)
+    chosen_by = _Ranking(model, dataset, ask, rules).by_codes()
+    asked = _Ranking(model, dataset, (split.queries, split.database), rules)
+    codes, floats = asked.by_codes(), asked.by_floats()
     return Outcome(
         validation_map=chosen_by.map,
         code_map=codes.map,
@@ -125,26 +126,41 @@ def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
     )
 
 
-def _ranked(
-    model: Model,
-    dataset: Dataset,
-    ask: tuple[Tensor, Tensor],
-    rules: RankingRules,
-) -> tuple[Evaluation, Evaluation]:
-    """How codes and floats rank: items (q,) that ask, items (n,) that are searched."""
-    if dataset.labels is None:
-        raise InputError(f"{dataset.name} has no labels")
-    labels = dataset.labels[ask[0]], dataset.labels[ask[1]]
-    coder = model.coder
-    device = coder.fitted.device
-    queries, database = (model.embed(dataset, indices=one).to(device) for one in ask)
-    by_codes = code_distances(coder, queries, coder.encode(database))
-    by_floats = EmbeddingDistances(queries, database)
-    points = [n for n in POINTS if n <= rules.cut(len(database))]
-    return (
-        evaluate(by_codes, *labels, rules, points=points),
-        evaluate(by_floats, *labels, rules, points=points),
-    )
+class _Ranking:
+    """How items (q,) that ask rank items (n,) that are searched, by codes and floats.
+
+    Args:
+        model: makes embeddings and codes.
+        dataset: the items.
+        ask: who asks, and what is searched.
+        rules: of the ranking.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        dataset: Dataset,
+        ask: tuple[Tensor, Tensor],
+        rules: RankingRules,
+    ) -> None:
+        if dataset.labels is None:
+            raise InputError(f"{dataset.name} has no labels")
+        self.labels = dataset.labels[ask[0]], dataset.labels[ask[1]]
+        self.coder, self.rules = model.coder, rules
+        device = model.coder.fitted.device
+        rows = (model.embed(dataset, indices=one).to(device) for one in ask)
+        self.queries, self.database = rows
+        self.points = [n for n in POINTS if n <= rules.cut(len(ask[1]))]
+
+    def by_codes(self) -> Evaluation:
+        codes = self.coder.encode(self.database)
+        return self._evaluated(code_distances(self.coder, self.queries, codes))
+
+    def by_floats(self) -> Evaluation:
+        return self._evaluated(EmbeddingDistances(self.queries, self.database))
+
+    def _evaluated(self, distances: Distances) -> Evaluation:
+        return evaluate(distances, *self.labels, self.rules, points=self.points)
 
 
 def precision_at(found: Evaluation, n: int) -> float:

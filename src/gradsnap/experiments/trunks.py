@@ -116,10 +116,15 @@ def gist(dataset: Dataset, weights: str | None) -> Tensor:
 
 
 def _run(steps: int, batch_size: int, **more: Any) -> dict[str, Any]:
-    every = {"validate_every": max(steps // 4, 1), "checkpoint_every": steps}
-    return (
-        {"steps": steps, "batch_size": batch_size, "monitor_every": 20} | every | more
-    )
+    return {
+        "steps": steps,
+        "batch_size": batch_size,
+        "monitor_every": 20,
+        "validate_every": max(steps // 4, 1),
+        "checkpoint_every": steps,
+        "score_queries": False,  # scored by the experiment, with precision
+        **more,
+    }
 
 
 TRUNKS: dict[str, Trunk] = {
