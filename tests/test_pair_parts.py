@@ -185,9 +185,8 @@ def test_an_empty_table_knows_nothing() -> None:
 
 def test_triplets_say_alike_and_unlike_and_leave_out_what_is_both() -> None:
     triplets = torch.tensor([[0, 1, 2], [0, 1, 3], [0, 2, 3], [5, 4, 0]])
-    found = GivenRelations(pairs_of_triplets(triplets, COUNT), False).of(
-        torch.arange(6)
-    )
+    pairs = pairs_of_triplets(triplets)
+    found = relations_of("unknown", pairs, torch.arange(6), COUNT).of(torch.arange(6))
     alike = {tuple(pair) for pair in found.alike.nonzero().tolist()}
     unlike = {tuple(pair) for pair in found.unlike.nonzero().tolist()}
     assert alike == {(0, 1), (1, 0), (4, 5), (5, 4)}  # 0 and 2 are both, so unknown

@@ -97,8 +97,10 @@ def test_clicks_alone_are_enough(vectors, clicks, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("loss", ["triplet", "supcon"])
-def test_triplets(vectors, triplets, tmp_path, loss: str) -> None:
-    words = (f"data.triplets={triplets}", f"loss.name={loss}")
+@pytest.mark.parametrize("others", ["unknown", "inferred", "unlike"])
+def test_triplets(vectors, triplets, tmp_path, loss: str, others: str) -> None:
+    words = [f"data.triplets={triplets}", f"loss.name={loss}"]
+    words += [f"data.other_pairs={others}"]
     card = trained(vectors, tmp_path / "m", *words).card
     assert card["title"] == "triplet accuracy"
     assert card["figures"]["code_accuracy"] > 0.8

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -23,13 +23,7 @@ from gradsnap.evaluation import (
 from gradsnap.losses import Relations
 from gradsnap.training.batches import Anchored, Batches, Partners
 from gradsnap.training.config import DataSettings, TrainingConfig
-from gradsnap.training.known_pairs import (
-    Connected,
-    GivenRelations,
-    KnownPairs,
-    OthersUnlike,
-    is_transitive,
-)
+from gradsnap.training.known_pairs import RelationsOf, others_of, relations_of
 from gradsnap.training.scoring import relative_error
 from gradsnap.triplets import SAMPLERS
 
@@ -40,14 +34,6 @@ MOST_ASKING = 5000
 """Held-out items that ask, at most: evenly chosen among more."""
 
 Embed = Callable[[Tensor], Tensor]
-
-
-class RelationsOf(Protocol):
-    """What a loss is told of a batch."""
-
-    def of(self, indices: Tensor) -> Relations:
-        """Of the items of a batch, (b,)."""
-        ...
 
 
 class Asked(NamedTuple):
@@ -187,26 +173,13 @@ class ByPairs:
     @cached_property
     def others(self) -> str:
         """What training pairs are that are not named: unlike, unknown or inferred."""
-        if self.other_pairs != "auto":
-            return self.other_pairs
-        pairs = self.training
-        if pairs.all_alike:
-            return "unlike"
-        kinds = pairs.items[pairs.alike], pairs.items[~pairs.alike]
-        inferred = not pairs.graded and is_transitive(*kinds, len(self.dataset))
-        return "inferred" if inferred else "unknown"
+        return others_of(self.other_pairs, self.training, len(self.dataset))
 
     @cached_property
     def relations(self) -> RelationsOf:
         """What is known of any training items."""
-        pairs, count = self.training, len(self.dataset)
-        alike, unlike = pairs.items[pairs.alike], pairs.items[~pairs.alike]
-        if self.others == "inferred":
-            return Connected.of_pairs(alike, unlike, count)
-        known = KnownPairs.of(pairs.items, pairs.grades, count)
-        if self.others == "unknown":
-            return GivenRelations(known, pairs.graded)
-        return OthersUnlike.among(known, pairs.graded, alike, self.parts.train)
+        items, count = self.parts.train, len(self.dataset)
+        return relations_of(self.others, self.training, items, count)
 
     def asked(self, queries: Tensor, database: Tensor) -> Asked:
         """The pairs of queries with what they were compared with.

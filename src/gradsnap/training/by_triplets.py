@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders import Coder
-from gradsnap.data import Dataset, Split, file_hash, read_triplets
+from gradsnap.data import Dataset, Pairs, Split, file_hash, read_triplets
 from gradsnap.errors import InputError
 from gradsnap.evaluation import Distances, pair_distances
 from gradsnap.losses import Relations
@@ -23,7 +23,7 @@ from gradsnap.training.by_pairs import (
     scores,
 )
 from gradsnap.training.config import DataSettings, TrainingConfig
-from gradsnap.training.known_pairs import GivenRelations, KnownPairs
+from gradsnap.training.known_pairs import RelationsOf, others_of, relations_of
 
 RULES = (
     "share of the triplets of held-out anchors whose positive is nearer than their "
@@ -35,9 +35,9 @@ RULES = (
 class ByTriplets:
     """A table says of two items which is more like an anchor.
 
-    The triplet loss takes the triplets as they are. Other losses are told that an
-    anchor and its positive are alike, and an anchor and its negative unlike; a pair
-    that is both in different triplets is unknown.
+    Losses are told that an anchor and its positive are alike, and an anchor and its
+    negative unlike; a pair that is both in different triplets is unknown. The triplet
+    loss takes the triplets as they are, unless more follows from them.
     """
 
     dataset: Dataset
@@ -46,6 +46,8 @@ class ByTriplets:
     """int64 (t, 3)."""
     protocol: str
     parts: Split
+    other_pairs: str
+    """What pairs are that are not named, as in the settings."""
 
     figure: ClassVar[str] = "accuracy"
     title: ClassVar[str] = "triplet accuracy"
@@ -64,7 +66,8 @@ class ByTriplets:
         alike, unlike = triplets[:, [0, 1]], triplets[:, [0, 2]]
         count, seed = len(dataset), settings.split_seed
         parts = protocol.split(alike, unlike, count, seed)
-        made = cls(dataset, path, triplets, protocol.by or "items", parts)
+        by, others = protocol.by or "items", settings.other_pairs
+        made = cls(dataset, path, triplets, by, parts, others)
         made._check_parts()
         return made
 
@@ -81,7 +84,8 @@ class ByTriplets:
         refuse_label_settings(config)
         size = config.run.batch_size or len(train)
         listed = ListedTriplets(self.training, size, config.run.seed)
-        return listed if config.loss.name == "triplet" else WithoutTriplets(listed)
+        as_given = config.loss.name == "triplet" and self.others == "unknown"
+        return listed if as_given else WithoutTriplets(listed)
 
     def target(self, indices: Tensor) -> Relations:
         """What the triplets say of the pairs of a batch."""
@@ -122,7 +126,8 @@ class ByTriplets:
                 "triplets_hash": file_hash(self.path),
             },
             "facts": {
-                "training triplets": f"{len(self.training):,}",
+                "training triplets": f"{len(self.training):,}, other pairs "
+                f"{self.others}",
                 "held-out triplets": f"{len(test):,}",
             },
         }
@@ -133,10 +138,20 @@ class ByTriplets:
         return self.triplets[torch.isin(self.triplets, self.parts.train).all(dim=1)]
 
     @cached_property
-    def relations(self) -> GivenRelations:
+    def pairs(self) -> Pairs:
         """What the training triplets say of pairs."""
-        pairs = pairs_of_triplets(self.training, len(self.dataset))
-        return GivenRelations(pairs, graded=False)
+        return pairs_of_triplets(self.training)
+
+    @cached_property
+    def others(self) -> str:
+        """What training pairs are that are not named: unlike, unknown or inferred."""
+        return others_of(self.other_pairs, self.pairs, len(self.dataset))
+
+    @cached_property
+    def relations(self) -> RelationsOf:
+        """What is known of any training items."""
+        items, count = self.parts.train, len(self.dataset)
+        return relations_of(self.others, self.pairs, items, count)
 
     def _asked(self, queries: Tensor, database: Tensor) -> Tensor:
         """Triplets of the queries (t, 3), compared with queries and database."""
@@ -163,10 +178,10 @@ class ByTriplets:
                 )
 
 
-def pairs_of_triplets(triplets: Tensor, count: int) -> KnownPairs:
+def pairs_of_triplets(triplets: Tensor) -> Pairs:
     """Anchors and positives as alike, anchors and negatives as unlike pairs.
 
-    A pair that is both, in triplets (t, 3) of ``count`` items, is left out.
+    A pair that is both, in triplets (t, 3), is left out.
     """
     pairs = torch.cat([triplets[:, [0, 1]], triplets[:, [0, 2]]]).sort(dim=1).values
     alike = torch.arange(len(pairs)) < len(triplets)
@@ -174,7 +189,7 @@ def pairs_of_triplets(triplets: Tensor, count: int) -> KnownPairs:
     times = torch.zeros(len(unique), 2, dtype=torch.int64)
     times.index_put_((places, alike.long()), torch.ones_like(places), accumulate=True)
     clear = (times > 0).sum(dim=1) == 1
-    return KnownPairs.of(unique[clear], (times[clear, 1] > 0).float(), count)
+    return Pairs(unique[clear], (times[clear, 1] > 0).float(), graded=False)
 
 
 def _accuracy(

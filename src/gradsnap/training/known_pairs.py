@@ -1,11 +1,12 @@
 """What is known of the pairs of any batch, looked up in one sorted list."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from gradsnap.data import components
+from gradsnap.data import Pairs, components
 from gradsnap.losses import Relations
 
 CROWD = 0.5
@@ -40,6 +41,49 @@ class KnownPairs:
             return torch.full(wanted.shape, -1.0)
         at = torch.searchsorted(self.keys, wanted).clamp_max(len(self.keys) - 1)
         return self.grades[at].where(self.keys[at] == wanted, -1.0)
+
+
+class RelationsOf(Protocol):
+    """What a loss is told of a batch."""
+
+    def of(self, indices: Tensor) -> Relations:
+        """Of the items of a batch, (b,)."""
+        ...
+
+
+def others_of(setting: str, pairs: Pairs, count: int) -> str:
+    """What pairs of ``count`` items are that are not named: unlike, unknown, inferred.
+
+    Args:
+        setting: one of these, or auto, which lets the pairs decide.
+        pairs: those that train.
+        count: of all items.
+    """
+    if setting != "auto":
+        return setting
+    if pairs.all_alike:
+        return "unlike"
+    kinds = pairs.items[pairs.alike], pairs.items[~pairs.alike]
+    inferred = not pairs.graded and is_transitive(*kinds, count)
+    return "inferred" if inferred else "unknown"
+
+
+def relations_of(others: str, pairs: Pairs, items: Tensor, count: int) -> RelationsOf:
+    """What is known of batches of training items (n,).
+
+    Args:
+        others: what pairs are that are not named; see ``others_of``.
+        pairs: those that train.
+        items: those that train.
+        count: of all items.
+    """
+    alike, unlike = pairs.items[pairs.alike], pairs.items[~pairs.alike]
+    if others == "inferred":
+        return Connected.of_pairs(alike, unlike, count)
+    known = KnownPairs.of(pairs.items, pairs.grades, count)
+    if others == "unknown":
+        return GivenRelations(known, pairs.graded)
+    return OthersUnlike.among(known, pairs.graded, alike, items)
 
 
 @dataclass(frozen=True, eq=False)
