@@ -45,11 +45,13 @@ def _of_codes(
             f"codes lose {floats - codes:.3f} to floats: try --bits {2 * bits}"
             f"{rotated}, or gradsnap tune --bits {bits}"
         )
-    elif bits >= 2 * SHORTEST:
+    elif bits // 2 >= _shortest(card):
         yield f"codes rank as floats do: --bits {bits // 2} may be enough"
 
 
-SHORTEST = 4
+def _shortest(card: Mapping[str, Any]) -> int:
+    """Bits that can name a class and say a little more; half a byte at least."""
+    return max(4, len(card.get("classes", ())).bit_length() + 1)
 
 
 def _of_floats(
