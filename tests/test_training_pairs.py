@@ -240,11 +240,6 @@ def test_too_few_pairs_are_refused(vectors, tmp_path) -> None:
         trained(vectors, tmp_path / "m", f"data.triplets={table}")
 
 
-def test_no_labels_and_no_pairs_says_what_to_give(vectors, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"no labels to learn from.*--pairs"):
-        trained(vectors, tmp_path / "m")
-
-
 def test_labels_are_not_divided_as_pairs(tmp_path) -> None:
     source = clusters(tmp_path / "v.npz")
     with pytest.raises(InputError, match=r"unknown protocol of labels 'components'"):
