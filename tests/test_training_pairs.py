@@ -163,6 +163,10 @@ def test_couples_are_held_out_whole(vectors, tmp_path) -> None:
     kept = len(made.training) + len(asked) // 2
     kept += len(made.asked(split.validation, split.validation_database).pairs) // 2
     assert kept == len(rows)
+    card = trained(vectors, tmp_path / "m", f"data.pairs={table}").card
+    assert card["protocol"] == {"name": "components"}
+    assert 0 < card["figures"]["code_partner_map"] <= 1
+    assert card["card"]["queries"] == card["card"]["database"] == len(split.queries)
 
 
 @pytest.mark.parametrize("by", ["components", "items"])

@@ -17,12 +17,12 @@ from gradsnap.training.known_pairs import RelationsOf, others_of, relations_of
 from gradsnap.training.pair_scores import (
     MOST_ASKING,
     Asked,
-    Embed,
     evenly,
     of_pairs,
     of_partners,
     scores,
 )
+from gradsnap.training.scoring import Embed
 from gradsnap.triplets import SAMPLERS
 
 

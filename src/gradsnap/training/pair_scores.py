@@ -16,15 +16,13 @@ from gradsnap.evaluation import (
     pair_distances,
     partner_figures,
 )
-from gradsnap.training.scoring import relative_error
+from gradsnap.training.scoring import Embed, relative_error
 
 POINTS = (1, 10)
 """The N of recall at N."""
 
 MOST_ASKING = 5000
 """Held-out items that ask, at most: evenly chosen among more."""
-
-Embed = Callable[[Tensor], Tensor]
 
 
 class Asked(NamedTuple):
