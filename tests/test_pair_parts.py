@@ -16,6 +16,7 @@ from gradsnap.training.known_pairs import (
     KnownPairs,
     OthersUnlike,
     is_transitive,
+    relations_of,
 )
 
 COUNT = 60

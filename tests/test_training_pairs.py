@@ -163,6 +163,10 @@ def test_couples_are_held_out_whole(vectors, tmp_path) -> None:
     kept = len(made.training) + len(asked) // 2
     kept += len(made.asked(split.validation, split.validation_database).pairs) // 2
     assert kept == len(rows)
+    card = trained(vectors, tmp_path / "m", f"data.pairs={table}").card
+    assert card["protocol"] == {"name": "components"}
+    assert 0 < card["figures"]["code_partner_map"] <= 1
+    assert card["card"]["queries"] == card["card"]["database"] == len(split.queries)
 
 
 @pytest.mark.parametrize("by", ["components", "items"])
@@ -238,11 +242,6 @@ def test_too_few_pairs_are_refused(vectors, tmp_path) -> None:
     table = write_table(tmp_path / "few.csv", TRIPLETS, [(0, 1, 2), (3, 4, 5)])
     with pytest.raises(InputError, match=r"no triplet is left for the .* 2 triplets"):
         trained(vectors, tmp_path / "m", f"data.triplets={table}")
-
-
-def test_no_labels_and_no_pairs_says_what_to_give(vectors, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"no labels to learn from.*--pairs"):
-        trained(vectors, tmp_path / "m")
 
 
 def test_labels_are_not_divided_as_pairs(tmp_path) -> None:

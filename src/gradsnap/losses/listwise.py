@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from gradsnap.losses.pairs import Hinges, MarginLoss, hinges, relevance
+from gradsnap.losses.hinges import Hinges, hinges
+from gradsnap.losses.pairs import MarginLoss, relevance
 from gradsnap.losses.relations import Target
 
 

@@ -5,7 +5,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.errors import InputError
-from gradsnap.losses.pairs import MarginLoss, alike_and_unlike, check_batch, hinges
+from gradsnap.losses.hinges import hinges
+from gradsnap.losses.pairs import MarginLoss, alike_and_unlike, check_batch
 from gradsnap.losses.relations import Target
 
 

@@ -1,9 +1,8 @@
 """Learning from pairs: which items are alike and which are not, by a table."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -11,47 +10,20 @@ from torch import Tensor
 from gradsnap.coders import Coder
 from gradsnap.data import Dataset, PairProtocol, Pairs, Split, file_hash, read_pairs
 from gradsnap.errors import InputError
-from gradsnap.evaluation import (
-    Distances,
-    EmbeddingDistances,
-    code_distances,
-    pair_auc,
-    pair_average_precision,
-    pair_distances,
-    partner_figures,
-)
 from gradsnap.losses import Relations
 from gradsnap.training.batches import Anchored, Batches, Partners
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.known_pairs import RelationsOf, others_of, relations_of
-from gradsnap.training.scoring import relative_error
+from gradsnap.training.pair_scores import (
+    MOST_ASKING,
+    Asked,
+    evenly,
+    of_pairs,
+    of_partners,
+    scores,
+)
+from gradsnap.training.scoring import Embed
 from gradsnap.triplets import SAMPLERS
-
-POINTS = (1, 10)
-"""The N of recall at N."""
-
-MOST_ASKING = 5000
-"""Held-out items that ask, at most: evenly chosen among more."""
-
-Embed = Callable[[Tensor], Tensor]
-
-
-class Asked(NamedTuple):
-    """The pairs a part is judged by."""
-
-    pairs: Tensor
-    """int64 (m, 2): an item of the part, and one that it was compared with."""
-    alike: Tensor
-    """bool (m,)."""
-
-    @property
-    def both_kinds(self) -> bool:
-        """Whether some are alike and some are not."""
-        return bool(self.alike.any() and not self.alike.all())
-
-    def alike_alone(self) -> "Asked":
-        """Without the others."""
-        return Asked(self.pairs[self.alike], self.alike[self.alike])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +107,8 @@ class ByPairs:
         """Figures of floats and codes; the pairs of the queries are ranked."""
         asked = self.asked(queries, database)
         if self._judged_by_pairs:
-            return scores(coder, embed, asked, _of_pairs)
-        return scores(coder, embed, asked.alike_alone(), _of_partners)
+            return scores(coder, embed, asked, of_pairs)
+        return scores(coder, embed, asked.alike_alone(), of_partners)
 
     def card(
         self, config: TrainingConfig, split: Split, bits: int | None
@@ -254,60 +226,6 @@ def refuse_label_settings(config: TrainingConfig) -> None:
             f"loss.triplets={config.loss.triplets} draws by labels, and this run has "
             "none: choose batch-all, batch-hard or semi-hard"
         )
-
-
-def evenly(indices: Tensor, most: int) -> Tensor:
-    """At most so many of the indices (n,), spread over all."""
-    if len(indices) <= most:
-        return indices
-    return indices[torch.linspace(0, len(indices) - 1, most).long()]
-
-
-Measure = Callable[[Distances, Tensor, Tensor, Tensor], dict[str, float]]
-"""Figures of distances (q, n), pairs (m, 2) of their rows and columns, whether they are
-alike (m,), and the column of each query itself (q,)."""
-
-
-def scores(
-    coder: Coder, embed: Embed, asked: Asked, measure: Measure
-) -> dict[str, float]:
-    """What a measure finds of floats and of codes, and the quantization error."""
-    asking = asked.pairs[:, 0].unique()
-    named = asked.pairs.unique()  # all of them are ranked, those that ask too
-    rows = embed(named)
-    queries = rows[torch.searchsorted(named, asking).to(rows.device)]
-    first = torch.searchsorted(asking, asked.pairs[:, 0].contiguous())
-    second = torch.searchsorted(named, asked.pairs[:, 1].contiguous())
-    told = (
-        torch.stack([first, second], dim=1).to(rows.device),
-        asked.alike.to(rows.device),
-        torch.searchsorted(named, asking).to(rows.device),
-    )
-    kinds = {
-        "float": EmbeddingDistances(queries, rows),
-        "code": code_distances(coder, queries, coder.encode(rows)),
-    }
-    figures = {
-        f"{kind}_{name}": value
-        for kind, distances in kinds.items()
-        for name, value in measure(distances, *told).items()
-    }
-    error = relative_error(coder, rows)
-    return figures | ({} if error is None else {"relative_error": error})
-
-
-def _of_pairs(
-    distances: Distances, pairs: Tensor, alike: Tensor, own: Tensor
-) -> dict[str, float]:
-    apart = pair_distances(distances, pairs)
-    return {"ap": pair_average_precision(apart, alike), "auc": pair_auc(apart, alike)}
-
-
-def _of_partners(
-    distances: Distances, pairs: Tensor, alike: Tensor, own: Tensor
-) -> dict[str, float]:
-    found = partner_figures(distances, own, pairs[alike], POINTS)
-    return {"partner_map": found.pop("map"), **found}
 
 
 def _other(protocol: str) -> str:

@@ -13,17 +13,11 @@ from gradsnap.errors import InputError
 from gradsnap.evaluation import Distances, pair_distances
 from gradsnap.losses import Relations
 from gradsnap.training.batches import Batches, ListedTriplets, WithoutTriplets
-from gradsnap.training.by_pairs import (
-    MOST_ASKING,
-    Asked,
-    Embed,
-    evenly,
-    pair_protocol,
-    refuse_label_settings,
-    scores,
-)
+from gradsnap.training.by_pairs import pair_protocol, refuse_label_settings
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.known_pairs import RelationsOf, others_of, relations_of
+from gradsnap.training.pair_scores import MOST_ASKING, Asked, evenly, scores
+from gradsnap.training.scoring import Embed
 
 RULES = (
     "share of the triplets of held-out anchors whose positive is nearer than their "

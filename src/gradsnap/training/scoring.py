@@ -1,5 +1,6 @@
 """How well floats and codes rank, by the rules of the protocol."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
@@ -18,6 +19,9 @@ from gradsnap.training.config import TrainingConfig
 
 LENGTHS = {"nuswide": 5000, "ilsvrc2012": 1500}
 """How many results MAP looks at, by protocol; the whole database elsewhere."""
+
+Embed = Callable[[Tensor], Tensor]
+"""Embeddings (n, dim) of the items at indices (n,)."""
 
 
 class Labelled(NamedTuple):

@@ -4,7 +4,6 @@ A kind says how items are divided, which of them a batch holds, what a loss is t
 batch, and how well floats and codes rank. Loop, watch and command line know no kinds.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, Self
 
@@ -22,7 +21,7 @@ from gradsnap.training.by_neighbors import ByNeighbors
 from gradsnap.training.by_pairs import ByPairs
 from gradsnap.training.by_triplets import ByTriplets
 from gradsnap.training.config import DataSettings, TrainingConfig
-from gradsnap.training.scoring import Labelled, protocol_card, rules_of, score
+from gradsnap.training.scoring import Embed, Labelled, protocol_card, rules_of, score
 from gradsnap.triplets import SAMPLERS
 
 PROTOCOL_OF = {
@@ -32,9 +31,6 @@ PROTOCOL_OF = {
     "ilsvrc2012": "ilsvrc2012",
 }
 """The protocol of the paper's own data sets; others have ``fraction``."""
-
-Embed = Callable[[Tensor], Tensor]
-"""Embeddings (n, dim) of the items at indices (n,)."""
 
 
 class Supervision(Protocol):

@@ -29,8 +29,9 @@ from gradsnap.training.monitors import (
 )
 from gradsnap.training.processes import Processes
 from gradsnap.training.refits import Refits
+from gradsnap.training.scoring import Embed
 from gradsnap.training.settings import to_toml
-from gradsnap.training.supervision import Embed, Supervision
+from gradsnap.training.supervision import Supervision
 
 logger = logging.getLogger(__name__)
 
