@@ -131,13 +131,20 @@ class Bench:
 
     def _sized(self, config: TrainingConfig) -> TrainingConfig:
         """With the length of the embedding and the codebooks that the bits ask for."""
-        kind, bits, sizes = config.coder.kind, config.coder.bits, {}
+        kind, bits = config.coder.kind, config.coder.bits
+        sizes: Tables = {}
         if CODERS[kind].dim_of_bits(bits) is None and config.network.dim is None:
             sizes["network"] = {"dim": self.trunk.dim}
-        if kind not in HASHERS and config.coder.codebook_size is None:
-            layout = layout_of(bits, self.training_rows)
-            sizes["coder"] = {"codebook_size": layout.codebook_size}
+        if config.coder.codebook_size is None:
+            sizes["coder"] = {"codebook_size": self.codebook_size(kind, bits)}
         return changed(config, **sizes)
+
+    def codebook_size(self, kind: str, bits: int) -> int | None:
+        """Codewords in a codebook of a coder; None for a hasher, which has none."""
+        if kind in HASHERS:
+            return None
+        given = self.base.coder.codebook_size
+        return given or layout_of(bits, self.training_rows).codebook_size
 
     def outcome(
         self,
@@ -204,7 +211,7 @@ class Bench:
         shared: Record = {
             "trunk": name,
             "steps": config.run.steps,
-            "batch size": config.run.batch_size,
+            "batch size": config.run.batch_size or "by the number of classes",
             "embedding": f"{trunk.dim}-d, or one dimension a bit",
             "optimizer": f"{config.optimizer.name}, {config.optimizer.schedule}",
             "rates to choose from": ", ".join(f"{one:g}" for one in trunk.rates),

@@ -26,7 +26,7 @@ def plan(bench: Bench, request: Request) -> Plan:
     told = bench.source.stand_in("ilsvrc2012")
     return Plan(
         jobs,
-        Axes("bits", f"MAP@{paper.LENGTH}", doubling=True),
+        Axes("bytes a code", f"MAP@{paper.LENGTH}", doubling=True, divisor=8),
         bench.card(measures),
         CHOICES + "They are chosen at 8 bits for 8, and at 32 for longer codes.",
         [*paper.NOTES, *([told] if told else [])],

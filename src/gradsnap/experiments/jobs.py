@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gradsnap.errors import InputError
+from gradsnap.errors import GradsnapError
 from gradsnap.experiments.results import Cell
 from gradsnap.progress import track
 
@@ -113,7 +113,7 @@ def _runs(jobs: Sequence[Job], keep: Callable[[list[Cell]], None]) -> Iterator[s
     for job in jobs:
         try:
             cells = yield from job.work()
-        except InputError as error:  # a method that does not allow these data, say
+        except (GradsnapError, RuntimeError) as error:  # torch's are RuntimeErrors
             logger.warning("%s failed: %s", job.name, error)
             cells = job.failed(str(error))
         keep(cells)

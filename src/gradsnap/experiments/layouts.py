@@ -3,11 +3,7 @@
 import math
 from typing import NamedTuple
 
-from gradsnap.coders.quantizers.quantizer import (
-    MOST_BITS_A_CODEBOOK,
-    ROWS_A_CODEWORD,
-)
-from gradsnap.errors import InputError
+from gradsnap.coders.quantizers.quantizer import size_of_codebooks, split_bits
 
 
 class Layout(NamedTuple):
@@ -30,19 +26,15 @@ class Layout(NamedTuple):
 
 
 def layout_of(bits: int, training_rows: int) -> Layout:
-    """Two codebooks or more, of as many codewords as the bits and the rows allow.
+    """The layout that ``gradsnap train`` has for so many bits and rows.
 
-    A single codebook would be plain k-means, and its codes no sum of several codewords;
-    a codebook of more codewords than a quarter of the rows would learn single rows.
+    As few codebooks as bits and rows allow: up to 8 bits a single one, which is free to
+    put its codewords anywhere.
 
     Example:
         >>> [str(layout_of(bits, 4500)) for bits in (4, 8, 12, 24, 32, 48)]
-        ['2 × 4', '2 × 16', '2 × 64', '3 × 256', '4 × 256', '6 × 256']
+        ['1 × 16', '1 × 256', '2 × 64', '3 × 256', '4 × 256', '6 × 256']
         >>> str(layout_of(32, 400))
         '8 × 16'
     """
-    for each in range(MOST_BITS_A_CODEBOOK, 0, -1):
-        several, size = bits > each and bits % each == 0, 1 << each
-        if several and ROWS_A_CODEWORD * size <= max(training_rows, 8):
-            return Layout(bits // each, size)
-    raise InputError(f"a code needs 2 bits or more for two codebooks, got {bits}")
+    return Layout(*split_bits(bits, size_of_codebooks(bits, training_rows)))

@@ -17,6 +17,8 @@ class Axes(NamedTuple):
     up: str
     doubling: bool = False
     """Whether the horizontal axis doubles from mark to mark."""
+    divisor: int = 1
+    """What a column's place is divided by: 8 shows bits as bytes."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import gradsnap as gs
-from gradsnap.coders import CODERS, HASHERS, Coder
+from gradsnap.coders import CODERS, Coder
 from gradsnap.data import Split, open_vectors
 from gradsnap.errors import InputError
 from gradsnap.evaluation import (
@@ -21,7 +21,6 @@ from gradsnap.evaluation import (
 )
 from gradsnap.experiments.bench import Bench
 from gradsnap.experiments.cache import Record, placeless
-from gradsnap.experiments.layouts import layout_of
 from gradsnap.experiments.runs import POINTS, Measures
 from gradsnap.registry import options_of
 
@@ -65,19 +64,22 @@ def shallow_figures(
     """
     measures = measures or Measures()
     split = bench.split(seed)
-    options = {} if kind == L2 else coder_options(bench, kind, len(split.train))
+    coded = kind != L2
+    options = coder_options(bench, kind, len(split.train)) if coded else {}
+    size = bench.codebook_size(kind, bits) if coded else None
     about = {
         "version": gs.__version__,
         "coder": kind,
         "options": options,
         "bits": bits,
+        "codebook_size": size,
         "seed": seed,
         "vectors": placeless(str(file)),
         "split": split.hash,
         "fit_rows": FIT_ROWS,
         "length": measures.length,
     }
-    cell = _Cell(file, kind, bits, split, options, seed)
+    cell = _Cell(file, kind, bits, size, split, options, seed)
     rules = measures.rules(bench.base.data.protocol)
     return bench.cache.figures(about, lambda: cell.measured(rules))
 
@@ -118,6 +120,7 @@ class _Cell:
     file: Path
     kind: str
     bits: int
+    size: int | None
     split: Split
     options: Record
     seed: int
@@ -149,7 +152,7 @@ class _Cell:
         """What the queries are ranked by."""
         if self.kind == L2:
             return EmbeddingDistances(queries, rows)
-        coder = self.coder(rows.shape[1], len(train))
+        coder = self.coder(rows.shape[1])
         if coder.supervised:
             coder.fit(train, labels)
         else:
@@ -158,9 +161,7 @@ class _Cell:
             coder.fit(rows[drawn])
         return code_distances(coder, queries, coder.encode(rows))
 
-    def coder(self, dim: int, training_rows: int) -> Coder:
+    def coder(self, dim: int) -> Coder:
         """The unfitted coder."""
-        layout = layout_of(self.bits, training_rows)
-        size = None if self.kind in HASHERS else layout.codebook_size
         own = {"seed": self.seed} | self.options
-        return CODERS[self.kind].of_bits(dim, self.bits, size, **own)
+        return CODERS[self.kind].of_bits(dim, self.bits, self.size, **own)

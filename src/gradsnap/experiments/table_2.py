@@ -10,6 +10,7 @@ from gradsnap.experiments.plan import Experiment, Plan, Request
 from gradsnap.experiments.results import Axes, Cell
 from gradsnap.methods import METHODS, Recipe, every_loss, every_regularizer
 from gradsnap.methods.method import Part
+from gradsnap.registry import chosen
 
 COLUMNS = ("loss", "regularization", "search")
 
@@ -17,7 +18,8 @@ COLUMNS = ("loss", "regularization", "search")
 def plan(bench: Bench, request: Request) -> Plan:
     """A row for every method; nothing is run."""
     names = request.methods or tuple(METHODS)
-    cells = [cell for name in names for cell in _row(name, METHODS[name])]
+    recipes = {name: chosen(METHODS, name, "method") for name in names}
+    cells = [cell for name in names for cell in _row(name, recipes[name])]
     met = {system_of(name) for name in names}
     for system, parts in paper.PARTS.items():
         if not met.intersection((system, *_variants(system))):

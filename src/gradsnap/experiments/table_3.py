@@ -41,7 +41,7 @@ def plan(bench: Bench, request: Request) -> Plan:
     ]
     return Plan(
         jobs,
-        Axes("bits", "MAP of codes", doubling=True),
+        Axes("bytes a code", "MAP of codes", doubling=True, divisor=8),
         bench.card(),
         CHOICES + AT,
         [*paper.NOTES, *_stand_in(bench), *_absent(missing)],

@@ -115,10 +115,9 @@ def gist(dataset: Dataset, weights: str | None) -> Tensor:
     return embed(Gist(), _read_at(dataset, 32), engine="torch")
 
 
-def _run(steps: int, batch_size: int, **more: Any) -> dict[str, Any]:
+def _run(steps: int, **more: Any) -> dict[str, Any]:
     return {
         "steps": steps,
-        "batch_size": batch_size,
         "monitor_every": 20,
         "validate_every": max(steps // 4, 1),
         "checkpoint_every": steps,
@@ -131,23 +130,23 @@ TRUNKS: dict[str, Trunk] = {
     "vectors": Trunk(
         "a linear head on the vectors of the file",
         given_vectors,
-        {"run": _run(600, 128)},
+        {"run": _run(600)},
     ),
     "pixels": Trunk(
         "a head with one hidden layer of 128 on pixels",
         pixels,
-        {"network": {"options": {"hidden": [128]}}, "run": _run(400, 96)},
+        {"network": {"options": {"hidden": [128]}}, "run": _run(400)},
         dim=32,
     ),
     "frozen": Trunk(
         f"a linear head on the outputs of a frozen EfficientNet-Lite0 at {SIDE} pixels",
         frozen_outputs,
-        {"run": _run(600, 128)},
+        {"run": _run(600)},
     ),
     "small": Trunk(
         "five convolutions from scratch, trained end to end",
         pixels,
-        {"network": {"name": "small"}, "run": _run(400, 128)},
+        {"network": {"name": "small"}, "run": _run(400)},
         trained=True,
         rates=(1e-3, 3e-3, 1e-2),
     ),
@@ -161,7 +160,7 @@ TRUNKS: dict[str, Trunk] = {
                 "options": {"side": ALEXNET_SIDE, "head": [512]},
             },
             "optimizer": {"trunk_rate": 1e-4, "layer_decay": 0.9},
-            "run": _run(2000, 64, checkpoint_every=100),
+            "run": _run(2000, batch_size=64, checkpoint_every=100),
         },
         trained=True,
         rates=(3e-4, 1e-3),

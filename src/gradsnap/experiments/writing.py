@@ -199,7 +199,7 @@ def _lines(result: Result, rows: list[str]) -> list[Series]:
     for row in rows:
         cells = [result.cell(row, column) for column in result.columns()]
         points = [
-            (float(place) if cell.x is None else cell.x, Mean.of(cell.values).value)
+            (_place(result, cell, place), Mean.of(cell.values).value)
             for place, cell in enumerate(cells)
             if cell.values
         ]
@@ -208,9 +208,14 @@ def _lines(result: Result, rows: list[str]) -> list[Series]:
     return lines
 
 
+def _place(result: Result, cell: Cell, place: int) -> float:
+    return float(place) if cell.x is None else cell.x / result.axes.divisor
+
+
 def _panel(result: Result, name: str, lines: list[Series], up: Point) -> Panel:
     names, columns = (result.axes.across, result.axes.up), result.columns()
-    places = sorted({cell.x for cell in result.cells if cell.x is not None})
+    known = {cell.x for cell in result.cells if cell.x is not None}
+    places = sorted(x / result.axes.divisor for x in known)
     if not places:
         numbers = [float(number) for number in range(len(columns))]
         ends = (0.0, len(columns) - 1.0)

@@ -1,19 +1,19 @@
 """Which of our methods is which system of the paper."""
 
 SYSTEMS: dict[str, tuple[str, ...]] = {
-    "CNNH*": ("cnnh*", "cnnh-star", "cnnh-enhanced", "cnnh_star"),
+    "CNNH*": ("cnnh-star",),
     "CNNH": ("cnnh",),
-    "SHFC": ("shfc", "ninh"),
+    "SHFC": ("ninh",),
     "DQN": ("dqn",),
     "DHN": ("dhn",),
     "DRSCH": ("drsch",),
     "DSCH": ("dsch",),
-    "DSFH": ("dsfh", "dsrh"),
+    "DSFH": ("dsrh",),
     "Ours": ("snapping",),
     "SQ": ("fixed+sq",),
     "CQ": ("fixed+cq",),
 }
-"""By the paper's name, the names that ours may go by."""
+"""By the paper's name, those of our rows; Lai et al. call theirs NINH."""
 
 
 def system_of(name: str) -> str:
