@@ -24,6 +24,8 @@ BATCH_SIZE = 128
 ITEMS_A_CLASS = 8
 """Of each class a batch should hold so many, where a step costs little."""
 LARGEST_BATCH = 1024
+LONG = 32
+"""Numbers in a vector from which on it is taken for the output of a network."""
 READY_RATE = 3e-3
 """Learning rate of a layer on ready vectors."""
 
@@ -198,11 +200,24 @@ def _with_head(config: TrainingConfig, length: int) -> TrainingConfig:
     name = config.network.name or "head"
     options = dict(config.network.options)
     if name == "head":
-        options = {"normalization": "scale"} | options | {"input_dim": length}
+        options = {"normalization": _normalization(config, length)} | options
+        options |= {"input_dim": length}
     network: dict[str, Any] = {"name": name, "options": options}
     if config.network.start == "kept-axes" and config.network.dim is not None:
         network["dim"] = min(config.network.dim, length)  # there are no more axes
     return changed(config, network=network)
+
+
+def _normalization(config: TrainingConfig, length: int) -> str:
+    """What is done to vectors before a head.
+
+    Long ones are mostly a network's outputs, whose angles say more than their lengths,
+    above all of classes that training has not seen. Of few numbers each counts, and
+    neighbours are to be those of the vectors as they are.
+    """
+    linear = not config.network.options.get("hidden")
+    by_angle = linear and length >= LONG and config.network.start != "kept-axes"
+    return "length" if by_angle else "scale"
 
 
 def _network_of(shape: tuple[int, ...]) -> str:
