@@ -11,8 +11,9 @@ from gradsnap.coders.quantizers import (
 )
 from gradsnap.errors import InputError
 
-TEMPERATURE = 0.1
-"""How soft a choice is where nothing else is said."""
+SOFT, HARD = 0.1, 0.3
+"""Temperatures where nothing is said: a soft choice should be near the code, and one
+that only carries a gradient should not be so sure that none is left."""
 
 
 class SoftCodes(nn.Module):
@@ -33,7 +34,7 @@ class SoftCodes(nn.Module):
 
     gives_items = True
 
-    def __init__(self, quantizer: Quantizer, temperature: float = TEMPERATURE) -> None:
+    def __init__(self, quantizer: Quantizer, temperature: float = SOFT) -> None:
         super().__init__()
         if temperature <= 0:
             raise InputError(f"temperature must be more than 0, got {temperature}")
@@ -57,7 +58,14 @@ class HardCodes(SoftCodes):
 
     The one codeword that is nearest counts 1, and the gradient of its weight is given
     to the soft weights p_mk, straight through.
+
+    Args:
+        quantizer: of the product family, fitted before the first call.
+        temperature: τ of the soft weights.
     """
+
+    def __init__(self, quantizer: Quantizer, temperature: float = HARD) -> None:
+        super().__init__(quantizer, temperature)
 
     def weigh(self, shares: Tensor) -> Tensor:
         """One of each block (n, M, K), with the gradient of the soft shares."""

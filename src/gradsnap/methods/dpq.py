@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.layers.soft_codes import TEMPERATURE, assignments
+from gradsnap.layers.soft_codes import HARD, assignments
 from gradsnap.losses.classification import ClassificationLoss
 from gradsnap.losses.relations import Relations, Target
 from gradsnap.methods.method import Recipe
@@ -81,7 +81,7 @@ class GiniPenalty(nn.Module):
         temperature: of the soft assignments, as the layer has it.
     """
 
-    def __init__(self, strength: float = 0.1, temperature: float = TEMPERATURE) -> None:
+    def __init__(self, strength: float = 0.1, temperature: float = HARD) -> None:
         super().__init__()
         check_strength(strength)
         self.strength = strength

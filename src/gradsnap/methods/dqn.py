@@ -6,11 +6,17 @@ DQN = Recipe(
     summary="Cao et al. 2016: pair-wise cosine loss, product quantization loss",
     loss="cosine",
     regularizer="quantization",
-    settings={"coder": {"learn": "fit", "update_every": 100}},
+    settings={
+        "coder": {"learn": "fit", "update_every": 100},
+        "regularizer": {"options": {"strength": 0.01}},
+    },
 )
 """Cao, Long, Wang, Zhu and Wen, "Deep quantization network for efficient image
 retrieval", AAAI 2016: L + λQ with the pair-wise cosine loss L = Σ (s − cos(z, z′))² and
 the product quantization loss Q = Σ‖z − C h‖², in turn with C and h by k-means.
+
+The penalty is weak by default: with a few codewords a stronger one pulls classes into
+one that happened to share a codeword, and k-means then keeps them there.
 
 Departures: L is the mean over pairs and Q the mean over rows; codebooks are learned
 anew every hundred steps where the paper does so each epoch, and a row's code is always

@@ -24,7 +24,7 @@ class OrthogonalityPenalty(QuantizationPenalty):
         orthogonality: γ.
     """
 
-    def __init__(self, strength: float = 0.1, orthogonality: float = 0.1) -> None:
+    def __init__(self, strength: float = 0.01, orthogonality: float = 0.1) -> None:
         super().__init__(strength)
         check_strength(orthogonality)
         self.orthogonality = orthogonality
