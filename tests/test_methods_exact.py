@@ -1,4 +1,4 @@
-"""Each hashing method's own loss and regularizer against loops written from its paper."""
+"""Each hashing method's own loss and regularizer against loops from its paper."""
 
 import itertools
 import math
