@@ -25,6 +25,7 @@ LABELS = torch.arange(24) % 3
 BITS = 24
 SHORT = ("run.steps=150", "run.batch_size=64")
 HASHING = [name for name, recipe in METHODS.items() if recipe.coder in HASHERS]
+QUANTIZING = [name for name in METHODS if name not in HASHING]
 
 
 @pytest.fixture
@@ -50,32 +51,38 @@ def gradsnap(*arguments: object) -> str:
     return result.output
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.mark.parametrize("method", QUANTIZING)
+def test_trains_far_above_chance(method, vectors, tmp_path) -> None:
+    config = method_config(vectors, method, "run.steps=150", "optimizer.rate=0.01")
+    model = run_training(config, tmp_path / "model")
+    assert model is not None
+    figure = f"code_{model.card['figure']}"
+    assert model.card["figures"][figure] > 0.6  # chance is .25, four classes, or less
+    assert model.card["method"] == method
+
+
+@pytest.fixture(scope="module", params=HASHING)
 def trained(request: pytest.FixtureRequest, tmp_path_factory) -> Path:
-    """A model of the digits by every method, trained once from the command line."""
+    """A model of the digits by every hash, trained once from the command line."""
     folder: Path = tmp_path_factory.mktemp("methods") / str(request.param)
     words = ["network.name=mlp", "optimizer.rate=0.005", *SHORT]
-    if METHODS[request.param].coder not in HASHERS:
-        words.append("coder.codebook_size=16")
     said = ["--method", request.param, "--bits", BITS, "--out", folder, "-q"]
     gradsnap("train", "digits", *said, *words)
     return folder
 
 
-def test_trains_on_digits_far_above_chance(trained: Path) -> None:
+def test_a_hash_trains_on_digits_far_above_chance(trained: Path) -> None:
     card = gs.load(trained).card
     assert card["method"] == trained.name
     assert card["bits"] == BITS
-    figure = card["figures"][f"code_{card['figure']}"]
-    assert figure > 0.5  # ten classes: chance is .10, and less for neighbours
+    assert card["figures"]["code_map"] > 0.5  # ten classes: chance is .10
 
 
-def test_scores_again_indexes_and_searches(trained: Path, tmp_path) -> None:
+def test_a_hash_scores_again_indexes_and_searches(trained: Path, tmp_path) -> None:
     said = json.loads(gradsnap("evaluate", trained, "--json"))
-    card = gs.load(trained).card
-    names = {f"MAP of {trained.name} codes", f"{card['title']} of codes"}
-    [shown] = [said[name] for name in names & said.keys()]
-    assert shown == pytest.approx(card["figures"][f"code_{card['figure']}"])
+    figures = gs.load(trained).card["figures"]
+    shown = said[f"MAP of {trained.name} codes"]
+    assert shown == pytest.approx(figures["code_map"])
     index, one = tmp_path / "digits.index", ["--id", "digits/7", "-k", 5]
     gradsnap("index", trained, "digits", "--out", index, "-q")
     [answer] = json.loads(gradsnap("search", index, *one, "--json"))
@@ -101,6 +108,24 @@ def test_resumes_to_the_bit(method, vectors, tmp_path, monkeypatch) -> None:
     ours, theirs = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts")
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("method", QUANTIZING)
+def test_from_the_command_line_to_an_answer(method, vectors, tmp_path) -> None:
+    model, index = tmp_path / "model", tmp_path / "v.index"
+    short = ["run.steps=20", "run.batch_size=24", "-q"]
+    gradsnap("train", vectors, "--method", method, "--bits", 16, "--out", model, *short)
+    said = json.loads(gradsnap("evaluate", model, "--json"))
+    card = gs.load(model).card
+    names = {"MAP of model codes", f"{card['title']} of codes"}
+    [shown] = [said[name] for name in names & said.keys()]
+    assert shown == pytest.approx(card["figures"][f"code_{card['figure']}"])
+    gradsnap("index", model, vectors, "--out", index, "-q")
+    [answer] = json.loads(gradsnap("search", index, "--id", 7, "-k", 5, "--json"))
+    first = answer["results"][0]
+    assert first["distance"] == pytest.approx(0, abs=1e-3)
+    by_vector = json.loads(gradsnap("search", index, vectors, "-k", 1, "--json"))
+    assert len(by_vector) == 160
 
 
 @pytest.mark.parametrize("bits", [4, 8, 12, 24, 32, 48])
