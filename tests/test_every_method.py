@@ -15,11 +15,17 @@ from gradsnap.coders.coder import Coder
 from gradsnap.methods import METHODS, Recipe, every_loss, every_regularizer
 from gradsnap.methods.dhn import BimodalPenalty
 from gradsnap.training import make_config, run_training
+from gradsnap.training.defaults import with_parts
+from gradsnap.training.learner import new_method
 from gradsnap.training.watch import TrainingWatch
 from tests.training_runs import checkpoint, clusters, config_for
 
 RUNNER = CliRunner()
 LABELS = torch.arange(24) % 3
+BITS = 24
+SHORT = ("run.steps=150", "run.batch_size=64")
+HASHING = [name for name, recipe in METHODS.items() if recipe.coder in HASHERS]
+QUANTIZING = [name for name in METHODS if name not in HASHING]
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def gradsnap(*arguments: object) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", QUANTIZING)
 def test_trains_far_above_chance(method, vectors, tmp_path) -> None:
     config = method_config(vectors, method, "run.steps=150", "optimizer.rate=0.01")
     model = run_training(config, tmp_path / "model")
@@ -53,6 +59,34 @@ def test_trains_far_above_chance(method, vectors, tmp_path) -> None:
     figure = f"code_{model.card['figure']}"
     assert model.card["figures"][figure] > 0.6  # chance is .25, four classes, or less
     assert model.card["method"] == method
+
+
+@pytest.fixture(scope="module", params=HASHING)
+def trained(request: pytest.FixtureRequest, tmp_path_factory) -> Path:
+    """A model of the digits by every hash, trained once from the command line."""
+    folder: Path = tmp_path_factory.mktemp("methods") / str(request.param)
+    words = ["network.name=mlp", "optimizer.rate=0.005", *SHORT]
+    said = ["--method", request.param, "--bits", BITS, "--out", folder, "-q"]
+    gradsnap("train", "digits", *said, *words)
+    return folder
+
+
+def test_a_hash_trains_on_digits_far_above_chance(trained: Path) -> None:
+    card = gs.load(trained).card
+    assert card["method"] == trained.name
+    assert card["bits"] == BITS
+    assert card["figures"]["code_map"] > 0.5  # ten classes: chance is .10
+
+
+def test_a_hash_scores_again_indexes_and_searches(trained: Path, tmp_path) -> None:
+    said = json.loads(gradsnap("evaluate", trained, "--json"))
+    figures = gs.load(trained).card["figures"]
+    shown = said[f"MAP of {trained.name} codes"]
+    assert shown == pytest.approx(figures["code_map"])
+    index, one = tmp_path / "digits.index", ["--id", "digits/7", "-k", 5]
+    gradsnap("index", trained, "digits", "--out", index, "-q")
+    [answer] = json.loads(gradsnap("search", index, *one, "--json"))
+    assert answer["results"][0]["distance"] == pytest.approx(0, abs=1e-3)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -76,7 +110,7 @@ def test_resumes_to_the_bit(method, vectors, tmp_path, monkeypatch) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", QUANTIZING)
 def test_from_the_command_line_to_an_answer(method, vectors, tmp_path) -> None:
     model, index = tmp_path / "model", tmp_path / "v.index"
     short = ["run.steps=20", "run.batch_size=24", "-q"]
@@ -92,6 +126,29 @@ def test_from_the_command_line_to_an_answer(method, vectors, tmp_path) -> None:
     assert first["distance"] == pytest.approx(0, abs=1e-3)
     by_vector = json.loads(gradsnap("search", index, vectors, "-k", 1, "--json"))
     assert len(by_vector) == 160
+
+
+@pytest.mark.parametrize("bits", [4, 8, 12, 24, 32, 48])
+@pytest.mark.parametrize("method", HASHING)
+def test_makes_hashes_of_every_length(method: str, bits: int) -> None:
+    """One or several labels an item; a gradient for the outputs, and codes of them."""
+    words = [f"method.name={method}", f"coder.bits={bits}"]
+    config = with_parts(make_config({}, words))
+    assert config.network.dim == bits
+    generator = torch.Generator().manual_seed(0)
+    several = torch.rand(24, 3, generator=generator) < 0.5
+    for labels in (LABELS, several):
+        made = new_method(config, bits, 3, labels)
+        outputs = torch.randn(24, bits, generator=generator).requires_grad_()
+        passed = made.through_layer(outputs)
+        loss = made.similarity_loss(outputs, passed, labels, None)
+        (loss + made.regularizer(outputs, made.coder)).backward()
+        assert outputs.grad is not None
+        assert outputs.grad.isfinite().all()
+        assert outputs.grad.any()
+        codes = made.coder.fit(outputs.detach(), labels).encode(outputs.detach())
+        assert made.coder.bits == bits
+        assert codes.shape == (24, -(-bits // 8))
 
 
 @pytest.mark.parametrize("method", METHODS)

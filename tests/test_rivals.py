@@ -92,4 +92,7 @@ def test_the_registry_is_complete() -> None:
         "soft-codes",
         "hard-codes",
         "fixed-codes",
+        "tanh",
+        "sign",
+        "threshold",
     ]

@@ -106,8 +106,13 @@ class Coder(nn.Module, ABC):
     # --- the verbs ----------------------------------------------------------
 
     @classmethod
-    def dim_of_bits(cls, bits: int) -> int | None:
-        """The length a vector must have for so many bits; None for any length."""
+    def dim_of_bits(cls, bits: int, **options: Any) -> int | None:
+        """The length a vector must have for so many bits; None for any length.
+
+        Args:
+            bits: length of a code.
+            options: of the constructor, those that are given.
+        """
         return None
 
     @property

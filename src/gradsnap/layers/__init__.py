@@ -7,6 +7,7 @@ from torch import nn
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
+from gradsnap.layers.bits import PiecewiseThreshold, StraightThroughSigns, Tanh
 from gradsnap.layers.rivals import (
     FixedCodes,
     SoftAssignment,
@@ -58,6 +59,9 @@ LAYERS: dict[str, Callable[..., nn.Module]] = {
     "soft-codes": SoftCodes,
     "hard-codes": HardCodes,
     "fixed-codes": FixedCodes,
+    "tanh": Tanh,
+    "sign": StraightThroughSigns,
+    "threshold": PiecewiseThreshold,
 }
 """Every layer by its short name, with its own options and their defaults."""
 
@@ -70,19 +74,24 @@ def gives_items(layer: nn.Module) -> bool:
     return bool(getattr(layer, "gives_items", False))
 
 
+def needs_codewords(layer: nn.Module) -> bool:
+    """Whether a layer looks at codewords, so that it has to wait for a fitted coder."""
+    return hasattr(layer, "quantizer")
+
+
 def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
     """The layer of that name over a coder.
 
     Args:
         name: a key of ``LAYERS``.
-        coder: a quantizer, for all layers but ``plain``.
+        coder: a quantizer, for the layers that look at codewords.
         options: the layer's own, such as ``strength``.
 
     Raises:
         InputError: an unknown name or option, or a layer that needs a quantizer.
     """
-    needs_codewords = "quantizer" in options_of(LAYERS.get(name, _plain))
-    if needs_codewords and not isinstance(coder, Quantizer):
+    wants_quantizer = "quantizer" in options_of(LAYERS.get(name, _plain))
+    if wants_quantizer and not isinstance(coder, Quantizer):
         raise InputError(
             f"the layer {name!r} needs a quantizer, whose codewords it can turn to; a "
             f"{type(coder).__name__} has none: choose layer.name=plain"
@@ -97,12 +106,16 @@ __all__ = [
     "GradientSnapping",
     "HardCodes",
     "OutputRegularization",
+    "PiecewiseThreshold",
     "PrintedRule",
     "SnappingRule",
     "SoftAssignment",
     "SoftCodes",
     "StraightThrough",
     "StraightThroughCodes",
+    "StraightThroughSigns",
+    "Tanh",
     "build_layer",
     "gives_items",
+    "needs_codewords",
 ]

@@ -14,8 +14,9 @@ from gradsnap.losses.pairwise import (
     PairwiseLogisticLoss,
 )
 from gradsnap.losses.relations import Relations, Target
+from gradsnap.losses.rows import RowLoss
 from gradsnap.losses.supervised_contrastive import SupervisedContrastiveLoss
-from gradsnap.losses.triplet import TripletLoss
+from gradsnap.losses.triplet import SquaredTripletLoss, TripletLoss
 from gradsnap.registry import build
 
 LOSSES: dict[str, Callable[..., nn.Module]] = {
@@ -59,6 +60,8 @@ __all__ = [
     "PairwiseCosineLoss",
     "PairwiseLogisticLoss",
     "Relations",
+    "RowLoss",
+    "SquaredTripletLoss",
     "SupervisedContrastiveLoss",
     "Target",
     "TripletLoss",

@@ -5,11 +5,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradsnap.errors import InputError
-from gradsnap.losses.pairs import check_batch
-from gradsnap.losses.relations import Relations, Target
+from gradsnap.losses.rows import RowLoss
 
 
-class ClassificationLoss(nn.Module):
+class ClassificationLoss(RowLoss):
     """Cross entropy of a linear classifier on the embedding.
 
     The loss of CNNH and of supervised quantization. Soft-max over the classes for one
@@ -39,21 +38,9 @@ class ClassificationLoss(nn.Module):
         self.weight = nn.Parameter(weight / dim**0.5)
         self.bias = nn.Parameter(torch.zeros(num_classes))
 
-    def forward(
-        self, embeddings: Tensor, labels: Target, *, items: Tensor | None = None
-    ) -> Tensor:
-        """The scalar loss of embeddings (n, dim) and labels (n,) or (n, L) bool.
-
-        Items (n, dim), if given, are classified in place of the embeddings.
-        """
-        check_batch(embeddings, labels, items)
-        if isinstance(labels, Relations):
-            raise InputError(
-                "the classification loss needs labels; for relations between rows "
-                "choose another loss, such as supcon"
-            )
-        self._check_sizes(embeddings, labels)
-        rows = embeddings if items is None else items
+    def loss_of_rows(self, rows: Tensor, labels: Tensor) -> Tensor:
+        """The mean over rows (n, dim), and over labels where there are several."""
+        check_classes(rows, labels, *self.weight.shape)
         weight, bias = self.weight.to(rows.dtype), self.bias.to(rows.dtype)
         logits = functional.linear(rows, weight, bias)  # (n, num_classes)
         if labels.ndim == 1:
@@ -64,26 +51,24 @@ class ClassificationLoss(nn.Module):
         )
         return total / max(labels.numel(), 1)
 
-    def _check_sizes(self, embeddings: Tensor, labels: Tensor) -> None:
-        classes, dim = self.weight.shape
-        if embeddings.shape[1] != dim:
-            raise InputError(
-                f"expected embeddings of shape (n, {dim}), "
-                f"got {tuple(embeddings.shape)}"
-            )
-        if labels.ndim == 2 and labels.shape[1] != classes:
-            raise InputError(
-                f"expected {classes} labels a row, got {labels.shape[1]}; "
-                f"num_classes of the loss must be the number of labels"
-            )
-        if labels.ndim == 1 and labels.numel():
-            low, high = int(labels.min()), int(labels.max())
-            if low < 0 or high >= classes:
-                raise InputError(
-                    f"labels must lie in 0..{classes - 1}, got {low}..{high}"
-                )
-
     def extra_repr(self) -> str:
         """Shown in ``print(loss)``."""
         num_classes, dim = self.weight.shape
         return f"num_classes={num_classes}, dim={dim}"
+
+
+def check_classes(rows: Tensor, labels: Tensor, classes: int, dim: int) -> None:
+    """Refuses rows (n, dim) or labels that do not fit a loss of so many classes."""
+    if rows.shape[1] != dim:
+        raise InputError(
+            f"expected embeddings of shape (n, {dim}), got {tuple(rows.shape)}"
+        )
+    if labels.ndim == 2 and labels.shape[1] != classes:
+        raise InputError(
+            f"expected {classes} labels a row, got {labels.shape[1]}; "
+            f"num_classes of the loss must be the number of labels"
+        )
+    if labels.ndim == 1 and labels.numel():
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= classes:
+            raise InputError(f"labels must lie in 0..{classes - 1}, got {low}..{high}")

@@ -6,7 +6,12 @@ from torch.nn import functional
 
 from gradsnap.errors import InputError
 from gradsnap.losses.hinges import hinges
-from gradsnap.losses.pairs import MarginLoss, alike_and_unlike, check_batch
+from gradsnap.losses.pairs import (
+    MarginLoss,
+    alike_and_unlike,
+    check_batch,
+    squared_distances,
+)
 from gradsnap.losses.relations import Target
 
 
@@ -58,6 +63,21 @@ class TripletLoss(MarginLoss):
         count = violated.sum()
         total = (weights * compared).sum() + self.margin * count
         return total / count.clamp_min(1)
+
+
+class SquaredTripletLoss(TripletLoss):
+    """max(0, margin + ‖a − p‖² − ‖a − n‖²): the same of squared distances.
+
+    Between bits 0 and 1 a squared distance is the Hamming distance, so that this is
+    the triplet loss of deep hashing.
+
+    Args:
+        margin: how much farther than a positive a negative should be, squared.
+    """
+
+    def compare(self, queries: Tensor, items: Tensor | None) -> Tensor:
+        """Squared distances (n, n)."""
+        return squared_distances(queries, items)
 
 
 def _check_triplets(triplets: tuple[Tensor, Tensor, Tensor], rows: int) -> None:

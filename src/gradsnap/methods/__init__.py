@@ -5,14 +5,27 @@ from collections.abc import Callable
 from torch import nn
 
 from gradsnap.losses import LOSSES
+from gradsnap.methods.cnnh import CNNH, CNNH_STAR
+from gradsnap.methods.csq import CSQ
 from gradsnap.methods.dhn import DHN
 from gradsnap.methods.dpq import DPQ
+from gradsnap.methods.dpsh import DPSH
 from gradsnap.methods.dqn import DQN
+from gradsnap.methods.drsch import DRSCH, DSCH
+from gradsnap.methods.dsrh import DSRH
 from gradsnap.methods.dtq import DTQ
+from gradsnap.methods.greedyhash import GREEDYHASH
+from gradsnap.methods.hashnet import HASHNET
 from gradsnap.methods.jpq import JPQ
 from gradsnap.methods.method import Method, Recipe
+from gradsnap.methods.ninh import NINH
+from gradsnap.methods.orthohash import ORTHOHASH
 from gradsnap.methods.pqn import PQN
-from gradsnap.methods.regularizers import REGULARIZERS, QuantizationPenalty
+from gradsnap.methods.regularizers import (
+    REGULARIZERS,
+    CornerPenalty,
+    QuantizationPenalty,
+)
 
 METHODS: dict[str, Recipe] = {
     "snapping": Recipe(
@@ -48,6 +61,17 @@ METHODS: dict[str, Recipe] = {
     "dpq": DPQ,
     "dtq": DTQ,
     "jpq": JPQ,
+    "cnnh": CNNH,
+    "cnnh-star": CNNH_STAR,
+    "ninh": NINH,
+    "dsch": DSCH,
+    "drsch": DRSCH,
+    "dsrh": DSRH,
+    "dpsh": DPSH,
+    "hashnet": HASHNET,
+    "greedyhash": GREEDYHASH,
+    "csq": CSQ,
+    "orthohash": ORTHOHASH,
 }
 """Every method by its short name; being in here is being tested."""
 
@@ -67,6 +91,7 @@ def every_regularizer() -> dict[str, Callable[..., nn.Module]]:
 __all__ = [
     "METHODS",
     "REGULARIZERS",
+    "CornerPenalty",
     "Method",
     "QuantizationPenalty",
     "Recipe",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from gradsnap.coders.coder import Coder
-from gradsnap.layers import gives_items
+from gradsnap.layers import gives_items, needs_codewords
 from gradsnap.losses import Target
 from gradsnap.triplets import Selector, Triplets
 
@@ -51,8 +51,11 @@ class Method(nn.Module):
         self.mixture = mixture
 
     def through_layer(self, embeddings: Tensor) -> Tensor:
-        """What the loss sees of embeddings (n, dim), once there are codewords."""
-        if not self.coder.fitted:
+        """What the loss sees of embeddings (n, dim).
+
+        A layer that looks at codewords stands aside until there are some.
+        """
+        if needs_codewords(self.layer) and not self.coder.fitted:
             return embeddings
         passed: Tensor = self.layer(embeddings)
         return passed

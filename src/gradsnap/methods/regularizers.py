@@ -60,9 +60,46 @@ class QuantizationPenalty(nn.Module):
         return f"strength={self.strength}"
 
 
+class CornerPenalty(nn.Module):
+    """λ·mean ||yₖ| − 1|ᵖ: how far outputs are from their signs, −1 and 1.
+
+    The mean is over rows and bits, so that one λ serves hashes of any length.
+
+    Args:
+        strength: λ.
+        power: p, at least 1; since ||y| − 1| = |y − sign y|, p = 2 is the squared
+            quantization error of DPSH, and p = 3 the cubic term of GreedyHash.
+
+    Example:
+        >>> import torch
+        >>> from gradsnap.coders import HASHERS
+        >>> outputs = torch.tensor([[1.0, 3.0]])
+        >>> CornerPenalty(strength=0.5, power=3.0)(outputs, HASHERS["sign"](2, 2))
+        tensor(2.)
+    """
+
+    def __init__(self, strength: float = 0.1, power: float = 2.0) -> None:
+        super().__init__()
+        check_strength(strength)
+        if not 1 <= power < float("inf"):
+            raise InputError(f"power must be at least 1 and finite, got {power}")
+        self.strength = strength
+        self.power = power
+
+    def forward(self, embeddings: Tensor, coder: Coder) -> Tensor:
+        """The scalar term of embeddings (n, bits)."""
+        off = (embeddings.abs() - 1).abs()
+        return self.strength * off.pow(self.power).sum() / max(off.numel(), 1)
+
+    def extra_repr(self) -> str:
+        """Shown in ``print(regularizer)``."""
+        return f"strength={self.strength}, power={self.power}"
+
+
 REGULARIZERS: dict[str, Callable[..., nn.Module]] = {
     "none": NoRegularizer,
     "quantization": QuantizationPenalty,
+    "corners": CornerPenalty,
 }
 """Every regularizer by its short name: ``regularizer(embeddings, coder)`` is a term."""
 

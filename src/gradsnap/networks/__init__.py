@@ -12,6 +12,7 @@ from gradsnap.networks.embedder import (
     import_network,
     library_network,
 )
+from gradsnap.networks.embedding_layers import EMBEDDING_LAYERS, with_feat
 from gradsnap.networks.gist import Gist
 from gradsnap.networks.head import Head
 from gradsnap.networks.mlp import MLP
@@ -31,13 +32,16 @@ NETWORKS: dict[str, Callable[..., Network]] = {
 """Every network by its short name; being in here is being tested."""
 
 
-def build_network(name: str, /, seed: int = 0, **options: object) -> Network:
+def build_network(
+    name: str, /, seed: int = 0, *, feat: str = "linear", **options: object
+) -> Network:
     """The network of that name; its fresh weights depend on the seed alone.
 
     Args:
         name: a key of ``NETWORKS``, ``timm/NAME`` or ``torchvision/NAME``; for any
             other module see ``import_network``.
         seed: of the fresh weights; the global random state is left as it was.
+        feat: its last layer, a key of ``EMBEDDING_LAYERS``.
         options: the network's own, such as ``dim``.
 
     Raises:
@@ -47,7 +51,7 @@ def build_network(name: str, /, seed: int = 0, **options: object) -> Network:
         >>> build_network("head", input_dim=20, dim=8).feat
         Linear(in_features=20, out_features=8, bias=True)
     """
-    return _build(name, seed, options)
+    return _build(name, seed, {"feat": feat, **options})
 
 
 def untrained_network(name: str, options: Mapping[str, object]) -> Network:
@@ -81,11 +85,15 @@ def network_builder(name: str) -> Callable[..., Network]:
 
 
 def _build(name: str, seed: int, options: Mapping[str, object]) -> Network:
+    own = dict(options)
+    feat = str(own.pop("feat", "linear"))
     with seeded(seed):
-        return build({name: network_builder(name)}, name, "network", {}, options)
+        built = build({name: network_builder(name)}, name, "network", {}, own)
+        return with_feat(built, feat)
 
 
 __all__ = [
+    "EMBEDDING_LAYERS",
     "MLP",
     "NETWORKS",
     "AlexNet",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.errors import InputError
+from gradsnap.networks.embedding_layers import with_feat
 from gradsnap.networks.network import Network, embedding_layer, seeded
 from gradsnap.networks.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 from gradsnap.registry import as_tuple, options_of
@@ -62,8 +63,9 @@ def import_network(
     side: int = 224,
     mean: Sequence[float] = IMAGENET_MEAN,
     std: Sequence[float] = IMAGENET_STD,
+    feat: str = "linear",
     **options: object,
-) -> Embedder:
+) -> Network:
     """What ``package.module:function`` returns, as a network.
 
     This imports the module and calls the function: give it only paths that the user
@@ -76,6 +78,7 @@ def import_network(
         side: pixels of a side of its images.
         mean: of each channel of its images; as many as they have channels.
         std: of each channel.
+        feat: the last layer, a key of ``EMBEDDING_LAYERS``.
         options: passed on to the function, lists as tuples.
     """
     module_name, _, function_name = path.partition(":")
@@ -94,7 +97,8 @@ def import_network(
             raise InputError(
                 f"{path!r} must return an nn.Module, got {type(built).__name__}"
             )
-        return Embedder(built, dim, Preprocess(tuple(mean), tuple(std), side))
+        own = Embedder(built, dim, Preprocess(tuple(mean), tuple(std), side))
+        return with_feat(own, feat)
 
 
 def library_network(

@@ -13,6 +13,7 @@ from gradsnap.coders import CODERS
 from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS, ROW_PROTOCOLS
 from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
+from gradsnap.networks import EMBEDDING_LAYERS
 from gradsnap.triplets import TRIPLETS
 
 Options = dict[str, Any]
@@ -131,6 +132,9 @@ class NetworkSettings(Section):
     )
     dim: Count | None = setting(
         "length of the embedding; None: the network's, or as the coder needs"
+    )
+    feat: Annotated[str, one_of(EMBEDDING_LAYERS)] = setting(
+        "the last layer, which makes embeddings", "linear"
     )
     options: Options = own_options("the network's own, such as hidden or weights")
     trainable_blocks: Number | None = setting(

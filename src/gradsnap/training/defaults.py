@@ -114,7 +114,7 @@ def with_parts(config: TrainingConfig) -> TrainingConfig:
         }
         for section, (registry, name) in parts.items()
     }
-    dim = kind.dim_of_bits(config.coder.bits)
+    dim = kind.dim_of_bits(config.coder.bits, **config.coder.options)
     network = {} if dim is None or config.network.dim is not None else {"dim": dim}
     return changed(config, **tables, network=network)
 

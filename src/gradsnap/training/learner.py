@@ -65,13 +65,25 @@ class Learner:
 
 
 def new_learner(
-    config: TrainingConfig, num_classes: int, network: Network, device: torch.device
+    config: TrainingConfig,
+    num_classes: int,
+    network: Network,
+    device: torch.device,
+    labels: Tensor | None = None,
 ) -> Learner:
-    """A learner at step 0; what is random in it depends on the seed alone."""
+    """A learner at step 0; what is random in it depends on the seed alone.
+
+    Args:
+        config: of the run.
+        num_classes: of the data set.
+        network: what is trained.
+        device: of network and method.
+        labels: of the training part, (n,) or (n, L), for a loss that asks for them.
+    """
     network = network.to(device)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(config.run.seed)
-        method = new_method(config, network.dim, num_classes).to(device)
+        method = new_method(config, network.dim, num_classes, labels).to(device)
     if config.coder.learn in ("gradient", "both"):
         let_codebooks_learn(method.coder)
     return Learner(
@@ -98,13 +110,13 @@ def new_network(
         network_from: the import path of what builds it, from the user's own mouth;
             never read from a file.
     """
-    own: dict[str, object] = dict(settings.options)
+    own: dict[str, object] = settings.options | {"feat": settings.feat}
     if settings.dim is not None:
         own["dim"] = settings.dim
     if network_from is not None:
         network: Network = import_network(network_from, seed, **own)  # type: ignore[arg-type]
     else:
-        network = build_network(settings.name or "", seed, **own)
+        network = build_network(settings.name or "", seed, **own)  # type: ignore[arg-type]
     blocks = settings.trainable_blocks
     return network if blocks is None else freeze(network, blocks)
 
@@ -137,10 +149,17 @@ SIZES = ("dim", "num_codebooks", "codebook_size", "bits")
 """What a coder gets from its bits and the network."""
 
 
-def new_method(config: TrainingConfig, dim: int, num_classes: int) -> Method:
+def new_method(
+    config: TrainingConfig, dim: int, num_classes: int, labels: Tensor | None = None
+) -> Method:
     """Loss, regularizer, layer and coder of the configuration."""
     coder = new_coder(config.coder, dim, config.run.seed)
-    sizes = {"dim": dim, "num_classes": num_classes, "bits": coder.bits}
+    sizes = {
+        "dim": dim,
+        "num_classes": num_classes,
+        "bits": coder.bits,
+        "labels": labels,
+    }
     loss, regularizer = config.loss, config.regularizer
     return Method(
         loss=build(every_loss(), loss.name, "loss", sizes, loss.options),

@@ -77,7 +77,8 @@ def train_settled(
         known = supervision.looking_at(items)
         feed = Feed(items, split, known, prepare, config, device, processes)
         start(network, feed, config)
-        learner = new_learner(config, supervision.num_classes, network, device)
+        classes, labels = supervision.num_classes, supervision.labels(split.train)
+        learner = new_learner(config, classes, network, device, labels)
         watch = TrainingWatch(config, learner, feed, out, processes)
         watch.resume()
         with watch.logging(tensorboard):

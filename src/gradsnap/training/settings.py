@@ -61,7 +61,8 @@ def make_config(
     chosen = _table(tables, "method").get("name", TrainingConfig().method.name)
     complete = tables
     if chosen in METHODS:  # else the check below has the sentence
-        complete = _merge(METHODS[chosen].tables(chosen), tables)
+        recipe = _still_fitting(METHODS[chosen].tables(chosen), tables)
+        complete = _merge(recipe, tables)
     try:
         config = TrainingConfig.model_validate(complete)
     except ValidationError as error:
@@ -145,6 +146,18 @@ def _parse(text: str) -> Any:
 def _table(tables: Table, name: str) -> Table:
     found = tables.get(name, {})
     return found if isinstance(found, dict) else {}
+
+
+def _still_fitting(recipe: Table, given: Table) -> Table:
+    """The recipe without the options of parts that are replaced by others."""
+    kept = {name: dict(values) for name, values in recipe.items()}
+    for section, values in kept.items():
+        for key in ("name", "kind"):
+            own, other = values.get(key), _table(given, section).get(key)
+            if None not in (own, other) and own != other:
+                values.pop("options", None)
+                values.pop("first", None)
+    return kept
 
 
 def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> Table:

@@ -131,7 +131,7 @@ class TrainingWatch:
         card = self._card(self._test_figures()) | refitted | self._snapped()
         card["facts"] = card.get("facts", {}) | self._compared(card)
         data, network = self.config.data, self.config.network
-        options = network.options | {"dim": learner.network.dim}
+        options = network.options | {"dim": learner.network.dim, "feat": network.feat}
         spec = NetworkSpec(network.name, options, data.side, data.channels)
         coder = learner.method.coder
         model = Model(learner.network, coder, spec, card, self.out)

@@ -1,5 +1,7 @@
 """Signs of the embedding itself: the hash of networks that learn bits."""
 
+from typing import Any
+
 from torch import Tensor
 
 from gradsnap.coders.hashers.hasher import Hasher
@@ -32,7 +34,7 @@ class SignHasher(Hasher):
         self.fitted.fill_(True)
 
     @classmethod
-    def dim_of_bits(cls, bits: int) -> int:
+    def dim_of_bits(cls, bits: int, **options: Any) -> int:
         """One dimension a bit."""
         return bits
 

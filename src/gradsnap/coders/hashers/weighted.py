@@ -60,6 +60,15 @@ class WeightedHasher(Hasher):
         )
         self.register_buffer("weights", torch.ones(bits))
 
+    @classmethod
+    def dim_of_bits(cls, bits: int, **options: Any) -> int | None:
+        """As the inner hasher needs."""
+        from gradsnap.coders.hashers import HASHERS
+
+        inner = HASHERS.get(options.get("hasher", "itq"))
+        own = options.get("hasher_options") or {}
+        return None if inner is None else inner.dim_of_bits(bits, **own)
+
     @property
     def statistics(self) -> frozenset[str]:  # type: ignore[override]
         """Those of the inner hasher too."""
