@@ -1,4 +1,4 @@
-"""Figures 3b and 3c: snapping with one setting moved, at two lengths of code."""
+"""Figures 3b and 3c: snapping with one setting moved, at several lengths of code."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ class Sweep:
         key: the setting.
         values: in order; the first is the paper's, where rate and strength are chosen.
         axis: what the setting is.
-        least: the value a plan is limited to, given the number of codewords.
+        most: the largest value that codes of so many bits can have.
     """
 
     key: str
