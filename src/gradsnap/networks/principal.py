@@ -61,7 +61,7 @@ def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """
     try:
         values, vectors = torch.linalg.eigh(matrix)
-    except torch.linalg.LinAlgError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         apart = torch.linspace(0, 1e-9, len(matrix)).to(matrix)
         shift = apart * matrix.diagonal().mean()
         values, vectors = torch.linalg.eigh(matrix + shift.diag())
