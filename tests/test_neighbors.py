@@ -293,6 +293,11 @@ def test_labels_can_be_ignored(tmp_path) -> None:
     assert by_neighbors.card["figure"] == "recall_at_10"
 
 
+def test_something_must_learn(pixels, tmp_path) -> None:
+    with pytest.raises(gs.InputError, match="leaves codebooks alone to learn"):
+        run_training(config_of(pixels, "coder.learn=stream"), tmp_path / "model")
+
+
 def test_a_named_method_is_kept(pixels, tmp_path) -> None:
     config = config_of(pixels, "method.name=plain", "run.steps=2")
     model = run_training(config, tmp_path / "model")

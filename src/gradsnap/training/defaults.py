@@ -54,7 +54,7 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     config = changed(config, data={"protocol": supervision.protocol})
     split = supervision.split(config.data)
     config = _with_pace(config, supervision.num_classes, len(split.train))
-    config = _with_layout(config, len(split.train))
+    config = _with_codebooks_alone(_with_layout(config, len(split.train)))
     return Settled(config, dataset, split, supervision)
 
 
@@ -71,6 +71,23 @@ def _with_pace(config: TrainingConfig, classes: int, items: int) -> TrainingConf
     given = config.optimizer.rate
     rate = given if given is not None else READY_RATE if ready else FIRST_RATE
     return changed(config, run={"batch_size": size}, optimizer={"rate": rate})
+
+
+def _with_codebooks_alone(config: TrainingConfig) -> TrainingConfig:
+    """No warm-up where the network stays: until the coder is fitted, nothing learns.
+
+    Raises:
+        InputError: then nothing ever learns.
+    """
+    if config.network.start != "kept-axes":
+        return config
+    if config.coder.learn not in ("gradient", "both"):
+        raise InputError(
+            "network.start=kept-axes leaves codebooks alone to learn, and they do not "
+            f"with coder.learn={config.coder.learn}: choose coder.learn=gradient, or "
+            "network.start=axes"
+        )
+    return changed(config, layer={"warmup": 0.0})
 
 
 def _with_layout(config: TrainingConfig, rows: int) -> TrainingConfig:
