@@ -122,7 +122,7 @@ def test_the_optimizer_alone_moves_them(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (
-            ["run.steps=6", "run.batch_size=24"],
+            ["layer.name=snapping", "run.steps=6", "run.batch_size=24"],
             "a loss that depends on the codewords",
         ),
         (["method.name=dhn"], "SignHasher has none"),

@@ -75,7 +75,8 @@ def _plain_model(ready: Settled, folder: Path) -> Model | None:
         return load(folder)
     cache = ready.config.data.cache or str(folder.parent / "cache")
     layer = {"name": "plain", "options": {}, "first": {}}
-    without = changed(ready.config, layer=layer, data={"cache": cache})
+    coder = {"learn": "stream"}  # without a layer no loss may depend on codewords
+    without = changed(ready.config, layer=layer, coder=coder, data={"cache": cache})
     logger.info("first a plain network, to see what training for the codes is worth")
     return train_settled(ready._replace(config=with_parts(without)), folder)
 
