@@ -440,6 +440,7 @@ def test_the_table_of_parts_needs_no_data(tmp_path: Path) -> None:
     cells = {(one["row"], one["column"]): one for one in record["cells"]}
     assert cells["dhn", "search"]["ours"] == "sign, Hamming"
     assert cells["dhn", "loss"]["paper"] == "Pair-wise logistic"
+    assert not any("partial(" in one["ours"] for one in record["cells"])
     assert cells["snapping", "regularization"]["ours"] == "layer snapping"
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [
         ".csv",
