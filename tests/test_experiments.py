@@ -129,7 +129,8 @@ def test_every_method_is_a_configuration(method: str, bench: Bench) -> None:
         assert config.method.name == method
         assert (config.run.seed, config.data.split_seed) == (1, 1)
         assert (config.coder.bits, config.optimizer.rate) == (8, choice.rate)
-        free = CODERS[config.coder.kind].dim_of_bits(8) is None
+        kind, options = CODERS[config.coder.kind], config.coder.options
+        free = kind.dim_of_bits(8, **options) is None
         own = METHODS[method].settings.get("network", {}).get("dim", bench.trunk.dim)
         assert config.network.dim == (own if free else None)
 
