@@ -129,7 +129,8 @@ def test_every_method_is_a_configuration(method: str, bench: Bench) -> None:
         assert config.method.name == method
         assert (config.run.seed, config.data.split_seed) == (1, 1)
         assert (config.coder.bits, config.optimizer.rate) == (8, choice.rate)
-        free = CODERS[config.coder.kind].dim_of_bits(8) is None
+        kind, options = CODERS[config.coder.kind], config.coder.options
+        free = kind.dim_of_bits(8, **options) is None
         own = METHODS[method].settings.get("network", {}).get("dim", bench.trunk.dim)
         assert config.network.dim == (own if free else None)
 
@@ -440,6 +441,7 @@ def test_the_table_of_parts_needs_no_data(tmp_path: Path) -> None:
     cells = {(one["row"], one["column"]): one for one in record["cells"]}
     assert cells["dhn", "search"]["ours"] == "sign, Hamming"
     assert cells["dhn", "loss"]["paper"] == "Pair-wise logistic"
+    assert not any("partial(" in one["ours"] for one in record["cells"])
     assert cells["snapping", "regularization"]["ours"] == "layer snapping"
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [
         ".csv",

@@ -133,7 +133,8 @@ class Bench:
         """With the length of the embedding and the codebooks that the bits ask for."""
         kind, bits = config.coder.kind, config.coder.bits
         sizes: Tables = {}
-        if CODERS[kind].dim_of_bits(bits) is None and config.network.dim is None:
+        needed = CODERS[kind].dim_of_bits(bits, **config.coder.options)
+        if needed is None and config.network.dim is None:
             sizes["network"] = {"dim": self.trunk.dim}
         if config.coder.codebook_size is None:
             sizes["coder"] = {"codebook_size": self.codebook_size(kind, bits)}

@@ -1,6 +1,7 @@
 """Table 2: the methods by their parts, as the registry has them."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from gradsnap.coders import CODERS, Hasher
 from gradsnap.experiments.bench import Bench
@@ -94,6 +95,8 @@ def _told(name: str, part: Part, registry: Mapping[str, Callable[..., object]]) 
     """A part by its name and the first line of its documentation."""
     known = part if isinstance(part, str) else name
     builder = registry[part] if isinstance(part, str) else part
+    if isinstance(builder, partial):  # whose own documentation is Python's
+        builder = builder.func
     return f"{known}: {(builder.__doc__ or '').splitlines()[0].rstrip('.')}"
 
 
