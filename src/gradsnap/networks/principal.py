@@ -57,12 +57,11 @@ def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues ascending (n,) and eigenvectors (n, n) of a symmetric matrix.
 
     Where there are fewer rows than dimensions many eigenvalues are zero, at which the
-    solver can fail. They are then set apart by less than rounding shows in the others.
+    solver can fail. The matrix must then have no negative ones: singular vectors do.
     """
     try:
         values, vectors = torch.linalg.eigh(matrix)
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-        apart = torch.linspace(0, 1e-9, len(matrix)).to(matrix)
-        shift = apart * matrix.diagonal().mean()
-        values, vectors = torch.linalg.eigh(matrix + shift.diag())
+        vectors, values, _ = torch.linalg.svd(matrix)  # largest first
+        values, vectors = values.flip(0), vectors.flip(1)
     return values, vectors
