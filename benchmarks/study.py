@@ -8,7 +8,7 @@ cell: an interrupted study goes on where it stopped. To run all anew, remove the
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class Cell:
 
     def rows(self) -> Iterator[StudyRow]:
         """A row for each method."""
-        for method in METHODS:
+        for method in (replace(one, rates=self.task.rates) for one in METHODS):
             best = method.choices()[0] if self.setting.quick else self.chosen(method)
             seeds = range(1 if self.setting.quick else SEEDS)
             runs = [self.outcome(method, best, seed) for seed in seeds]

@@ -18,7 +18,7 @@ from torch import Tensor
 import gradsnap as gs
 from benchmarks.vectors import MissingData, Setting
 from gradsnap.data import Dataset, open_dataset
-from gradsnap.experiments.contenders import STRENGTH, Contender
+from gradsnap.experiments.contenders import RATES, STRENGTH, Contender
 from gradsnap.experiments.layouts import Layout
 from gradsnap.files import replacing
 from gradsnap.inference.trunk import Trunk
@@ -121,6 +121,8 @@ class Task:
     layouts: tuple[Layout, ...] = LAYOUTS
     vectors: str = ""
     """Names the file; another task may have the same."""
+    rates: tuple[float, ...] = RATES
+    """Learning rates to choose from."""
 
     def file(self, setting: Setting, folder: Path) -> Path:
         """The vectors as a file, made if it is not there.
@@ -244,6 +246,7 @@ TASKS = (
         {"data": UNSEEN},
         (Layout(2, 16), Layout(1, 256), Layout(2, 256)),
         "tiny-imagenet-100 outputs",
+        (0.001, 0.003),
     ),
     Task(
         "mnist",

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 QUICK = ("head", "mlp", "small")
 """Networks that train in a minute or so, and twice in two."""
 
+OURS = ("codes", "snapping")
+"""Methods that a plain network may stand in for; who names a rival wants the rival."""
+
 WORTH = 1e-3
 """What a plain network must gain on the validation part to be kept."""
 
@@ -64,7 +67,7 @@ def is_quick(ready: Settled, network_from: str | None) -> bool:
     frozen = network.trainable_blocks == 0 and not config.data.augment
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
     learned = network.start != "kept-axes" and len(ready.split.validation) > 0
-    compared = config.layer.name != "plain" and learned
+    compared = config.method.name in OURS and config.layer.name != "plain" and learned
     small = network_from is None and (frozen or network.name in QUICK)
     return alone and compared and small
 

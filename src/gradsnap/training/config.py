@@ -234,7 +234,7 @@ class OptimizerSettings(Section):
     name: Annotated[str, one_of(("sgd", "adamw"))] = setting("the optimizer", "adamw")
     rate: AtLeastZero | None = setting(
         "learning rate of what starts fresh; None: .003 for a layer on ready vectors "
-        "or a frozen trunk, .001 elsewhere"
+        "or a frozen trunk, .001 elsewhere and for unseen classes"
     )
     trunk_rate: AtLeastZero | None = setting(
         "learning rate of the trunk's last block; None: rate"

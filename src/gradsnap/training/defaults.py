@@ -53,23 +53,28 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     _check_classes(config, supervision)
     config = changed(config, data={"protocol": supervision.protocol})
     split = supervision.split(config.data)
-    config = _with_pace(config, supervision.num_classes, len(split.train))
+    config = _with_pace(config, supervision, split)
     config = _with_codebooks_alone(_with_layout(config, len(split.train)))
     return Settled(config, dataset, split, supervision)
 
 
-def _with_pace(config: TrainingConfig, classes: int, items: int) -> TrainingConfig:
+def _with_pace(
+    config: TrainingConfig, supervision: Supervision, split: Split
+) -> TrainingConfig:
     """Batch size and rate, where they are open.
 
     With many classes a small batch holds hardly a pair of any: for 50 classes 512 items
     instead of 96 raise MAP of floats and codes by a fifth. Where images go through a
-    network that trains, each item costs too much for that.
+    network that trains, each item costs too much for that. Where classes are to be
+    found that training has not, what a trunk knows of them is lost at a high rate.
     """
+    classes, items = supervision.num_classes, len(split.train)
     ready = config.network.name == "head" or trunk_is_kept(config)
     wanted = min(max(BATCH_SIZE, ITEMS_A_CLASS * classes), LARGEST_BATCH)
     size = config.run.batch_size or min(wanted if ready else BATCH_SIZE, items)
     given = config.optimizer.rate
-    rate = given if given is not None else READY_RATE if ready else FIRST_RATE
+    fast = ready and not supervision.is_new_in_validation(split)
+    rate = given if given is not None else READY_RATE if fast else FIRST_RATE
     return changed(config, run={"batch_size": size}, optimizer={"rate": rate})
 
 

@@ -1,6 +1,7 @@
 """Watches a training run: records, validations, checkpoints, and its end."""
 
 import contextlib
+import copy
 import logging
 import time
 from collections.abc import Iterator
@@ -208,12 +209,18 @@ class TrainingWatch:
         """Figures on the validation part; the best so far is kept.
 
         A coder that does not follow the network is fitted to it as it is now, so that
-        what is judged is what the finished model will be.
+        what is judged is what the finished model will be. What is learned of classes
+        that training has not is lost early, so that these are judged from the start.
         """
         learner, split = self.learner, self.feed.split
         coder = learner.method.coder
         if not coder.follows:
             fit_coder(learner, self.feed, self.processes)
+        if not coder.fitted and self._supervision.is_new_in_validation(split):
+            rows = self._embed(split.train)
+            coder = copy.deepcopy(coder).fit(
+                rows, self._supervision.labels(split.train)
+            )
         if not coder.fitted:
             return {}
         parts = split.validation, split.validation_database
