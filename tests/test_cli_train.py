@@ -118,7 +118,7 @@ def test_labels_out_of_range(tmp_path: Path) -> None:
 def test_no_labels(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", np.ones((40, 4), dtype=np.float32))
     said = train(tmp_path / "v.npy", *SHORT, "--out", tmp_path / "m")
-    assert "no labels" in said
+    assert "neighbours needs at least 100 rows, got 40" in said
 
 
 def test_a_batch_larger_than_the_data(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path, monkeypatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gradsnap.training.run_training", interrupted)
+    monkeypatch.setattr("gradsnap.training.run_beside_plain", interrupted)
     result = RUNNER.invoke(app, ["train", "digits", "--out", str(tmp_path / "m")])
     assert result.exit_code == 130
     assert "the same command goes on" in result.output

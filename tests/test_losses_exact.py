@@ -110,6 +110,25 @@ def supcon_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     return mean(losses)
 
 
+def neighbor_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
+    others = [(i, j) for i in range(len(y)) for j in range(len(y)) if j != i]
+    apart = {(i, j): ((y[i] - z[j]) ** 2).sum() for i, j in others}
+    alike = [pair for pair in others if shared(labels, *pair)]
+    asking = {i for i, _ in alike}
+    tried = mean([apart[i, j] for i, j in others if i in asking])
+
+    def at(temperature: Tensor) -> Tensor:
+        weights = {pair: torch.exp(-apart[pair] / temperature) for pair in others}
+        wholes = {
+            i: torch.stack([weights[pair] for pair in others if pair[0] == i]).sum()
+            for i in asking
+        }
+        terms = [apart[i, j] / temperature + torch.log(wholes[i]) for i, j in alike]
+        return mean(terms)
+
+    return min((at(tried * 0.8**step) for step in range(20)), key=Tensor.item)
+
+
 def classification_twin(y: Tensor, z: Tensor, labels: Tensor) -> Tensor:
     terms = []
     for row, label in zip(z, labels, strict=True):
@@ -134,6 +153,7 @@ TWINS: dict[str, tuple[nn.Module, Twin]] = {
     "logistic": (gs.PairwiseLogisticLoss(0.5), logistic_twin),
     "listwise": (gs.ListwiseLoss(0.7), listwise_twin),
     "supcon": (gs.losses.SupervisedContrastiveLoss(2.0), supcon_twin),
+    "neighbors": (gs.NeighborLoss(), neighbor_twin),
     "classification": (CLASSIFIER, classification_twin),
 }
 OF_PAIRS = [loss for name, (loss, _) in TWINS.items() if name != "classification"]

@@ -641,7 +641,7 @@ def test_head_learns_to_standardize() -> None:
 def test_head_refuses_what_does_not_fit() -> None:
     with pytest.raises(gs.InputError, match=r"\(n, 6\), got \(2, 5\)"):
         Head(6, 4)(torch.zeros(2, 5))
-    with pytest.raises(gs.InputError, match="none, length, standard, got 'l2'"):
+    with pytest.raises(gs.InputError, match="none, length, scale, standard, got 'l2'"):
         Head(6, 4, normalization="l2")
 
 

@@ -90,7 +90,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones(product_path: Path) -> N
     metadata, state = contents(product_path)
     save_file(state, product_path, metadata | {"kind": "vq-vae"})
     with pytest.raises(
-        FileFormatError, match="'vq-vae'; known: pq, opq, rvq, grvq, aq, cq, sq, sign"
+        FileFormatError, match="'vq-vae'; known: pq, opq, rvq, grvq, aq, cq, sq, lopq"
     ):
         load_coder(product_path)
 

@@ -60,7 +60,11 @@ def stop_after(monkeypatch, steps: int) -> None:
 
 def test_the_loss_falls_and_codes_rank(vectors: Path, tmp_path: Path) -> None:
     config = config_for(
-        vectors, "run.steps=120", "optimizer.rate=0.01", "loss.name=classification"
+        vectors,
+        "run.steps=120",
+        "optimizer.rate=0.01",
+        "loss.name=classification",
+        "loss.mixture=0.0",
     )
     model = run_training(config, tmp_path / "model")
     assert model is not None
@@ -245,7 +249,8 @@ def test_snapping_after_the_warm_up_only(vectors, tmp_path) -> None:
 
 def test_a_run_that_never_snapped_says_so(vectors, tmp_path, caplog) -> None:
     """Easy data: the margin is kept before the warm-up ends; no gradient is left."""
-    easy = ["loss.options.margin=0.0", "layer.warmup=0.5", "optimizer.rate=0.0"]
+    easy = ["method.name=snapping", "loss.options.margin=0.0"]
+    easy += ["layer.warmup=0.5", "optimizer.rate=0.0"]
     rows = open_dataset(vectors)
     labels = rows.labels
     assert labels is not None

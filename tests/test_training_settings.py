@@ -16,7 +16,8 @@ from gradsnap.training.settings import changed, differing
 
 
 def test_nothing_given_is_the_default() -> None:
-    assert make_config() == TrainingConfig()
+    assert make_config() == make_config({"method": {"name": "codes"}})
+    assert make_config().run == TrainingConfig().run
 
 
 def test_overrides_come_after_tables_and_in_order() -> None:
@@ -153,9 +154,11 @@ def test_former_names_still_work() -> None:
 
 def test_the_configuration_records_what_is_used() -> None:
     config = with_parts(make_config())
-    assert config.layer.name == "snapping"
+    assert config.layer.name == "codes"
     assert config.layer.options == {"strength": 0.3, "neighbors": 150}
-    assert config.loss.options == {"margin": 1.0}
+    assert config.loss.options == {"temperature": 1.0}
+    paper = with_parts(make_config({"method": {"name": "snapping"}}))
+    assert (paper.layer.name, paper.loss.options) == ("snapping", {"margin": 1.0})
     hashes = with_parts(make_config({"coder": {"kind": "itq"}}))
     assert (hashes.layer.name, hashes.layer.options) == ("plain", {})
     assert with_parts(make_config({"method": {"name": "dhn"}})).network.dim == 32
@@ -175,6 +178,6 @@ def test_a_hasher_has_no_codewords_to_snap_to() -> None:
 
 
 def test_values_of_options_are_checked() -> None:
-    config = make_config({}, ['loss.options={margin="x"}'])
+    config = make_config({}, ["loss.name=triplet", 'loss.options={margin="x"}'])
     with pytest.raises(InputError, match=r"margin .* must be float, got 'x'"):
         new_method(config, 32, 10)

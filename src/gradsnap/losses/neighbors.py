@@ -42,9 +42,15 @@ class NeighborLoss(PairLoss):
         """Mean over alike pairs, of squared distances (n, n)."""
         alike, unlike = alike_and_unlike(labels)
         weights = attraction(labels).to(compared.dtype)
-        apart = compared.masked_fill(~(alike | unlike), torch.inf)
-        temperature = best_temperature(apart.detach(), weights)
-        return cross_entropy(apart / temperature, weights)
+        if not compared.numel():
+            return compared.sum()
+        unknown = ~(alike | unlike)
+        temperature = best_temperature(
+            compared.masked_fill(unknown, torch.inf), weights
+        )
+        # Masked after the division: infinity over a temperature has no gradient.
+        apart = (compared / temperature).masked_fill(unknown, torch.inf)
+        return cross_entropy(apart, weights)
 
 
 def cross_entropy(apart: Tensor, weights: Tensor) -> Tensor:
@@ -64,7 +70,8 @@ def cross_entropy(apart: Tensor, weights: Tensor) -> Tensor:
 def best_temperature(apart: Tensor, weights: Tensor) -> Tensor:
     """The temperature at which the cross entropy of −apart (q, n) is least.
 
-    Of ``STEPS`` that are tried, from the mean distance down, on some of the queries.
+    Of ``STEPS`` that are tried, from the mean distance down, on some of the queries. It
+    has the mean's gradient, so that scaling all distances changes nothing.
     """
     asking = (weights.sum(dim=1) > 0).nonzero()[:, 0]
     some = asking[:: max(1, -(-len(asking) // TRIED_ROWS))]
@@ -72,5 +79,6 @@ def best_temperature(apart: Tensor, weights: Tensor) -> Tensor:
     finite = apart.isfinite()
     mean = apart.where(finite, 0).sum() / finite.sum().clamp_min(1)
     tried = mean.clamp_min(1e-30) * RATIO ** torch.arange(STEPS).to(mean)
-    losses = [cross_entropy(apart / one, weights) for one in tried]
+    with torch.no_grad():
+        losses = [cross_entropy(apart / one, weights) for one in tried]
     return tried[torch.stack(losses).argmin()]

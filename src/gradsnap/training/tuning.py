@@ -15,7 +15,7 @@ from pathlib import Path
 from gradsnap.coders import CODERS, Quantizer
 from gradsnap.errors import InputError
 from gradsnap.training.config import TrainingConfig
-from gradsnap.training.defaults import settled
+from gradsnap.training.defaults import open_items, settled
 from gradsnap.training.grid import KINDS, Grid, Trial, layouts
 from gradsnap.training.learner import trunk_is_kept
 from gradsnap.training.settings import literal, make_config
@@ -260,8 +260,9 @@ def new_tuner(
     """
     given = {word.partition("=")[0].strip() for word in words}
     base = [one for one in DEFAULTS if one.partition("=")[0] not in given] + [*words]
-    config = make_config({}, base)
+    config = make_config({}, [*base, "method.name=codes"])
     _check(config, given)
+    _check_told(config)
     full, dataset, split, _ = settled(config, network_from)
     if not len(split.validation):
         raise InputError(
@@ -285,6 +286,16 @@ def _check(config: TrainingConfig, given: set[str]) -> None:
     refused = sorted(given.intersection(CHOSEN))
     if refused:
         raise InputError(f"tune chooses {', '.join(refused)} by itself: leave it out")
+
+
+def _check_told(config: TrainingConfig) -> None:
+    data = config.data
+    if data.pairs or data.triplets or open_items(data).labels is not None:
+        return
+    raise InputError(
+        f"{data.source} has no labels to tune by: give a table of pairs "
+        "(data.pairs=FILE), or train without tuning: gradsnap train"
+    )
 
 
 def _grid(config: TrainingConfig, given: set[str], rows: int) -> Grid:
