@@ -277,6 +277,7 @@ def test_never_ends_below_the_fitted_codebooks(pixels, tmp_path) -> None:
     assert finished == by_source[model.card["coder_fitted_to"]]
 
 
+@pytest.mark.slow
 def test_labels_can_be_ignored(tmp_path) -> None:
     digits = load_digits()
     path = tmp_path / "labelled.npz"
