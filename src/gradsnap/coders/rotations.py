@@ -7,8 +7,22 @@ from torch import Tensor
 def principal_directions(centred: Tensor, count: int) -> Tensor:
     """Directions of most variance of centred rows (n, dim): (dim, count)."""
     values = centred.double()
-    _, vectors = torch.linalg.eigh(values.T @ values)  # ascending
+    _, vectors = eigenvectors(values.T @ values)  # ascending
     return orient(vectors.flip(1)[:, :count]).to(centred.dtype)
+
+
+def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues ascending (n,) and eigenvectors (n, n) of a symmetric matrix.
+
+    Where there are fewer rows than dimensions many eigenvalues are zero, at which the
+    solver can fail. The matrix must then have no negative ones: singular vectors do.
+    """
+    try:
+        values, vectors = torch.linalg.eigh(matrix)
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        vectors, values, _ = torch.linalg.svd(matrix)  # largest first
+        values, vectors = values.flip(0), vectors.flip(1)
+    return values, vectors
 
 
 def orient(directions: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from gradsnap.coders.rotations import orient
+from gradsnap.coders.rotations import eigenvectors, orient
 from gradsnap.errors import InputError
 
 
@@ -51,17 +51,3 @@ def start_principal(
     layer.weight.copy_(weight)
     if layer.bias is not None:
         layer.bias.copy_(-(weight @ mean))
-
-
-def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues ascending (n,) and eigenvectors (n, n) of a symmetric matrix.
-
-    Where there are fewer rows than dimensions many eigenvalues are zero, at which the
-    solver can fail. The matrix must then have no negative ones: singular vectors do.
-    """
-    try:
-        values, vectors = torch.linalg.eigh(matrix)
-    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-        vectors, values, _ = torch.linalg.svd(matrix)  # largest first
-        values, vectors = values.flip(0), vectors.flip(1)
-    return values, vectors

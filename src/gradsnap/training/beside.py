@@ -15,6 +15,7 @@ from gradsnap.files import write_text
 from gradsnap.inference.model import CARD, CONFIG, WEIGHTS, Model, load
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import Settled, settled, with_parts
+from gradsnap.training.learner import trunk_is_kept
 from gradsnap.training.run import check_free, train_settled
 from gradsnap.training.settings import changed
 
@@ -64,11 +65,10 @@ def is_quick(ready: Settled, network_from: str | None) -> bool:
     """Whether a plain network beside it is worth its time: a head, or a small one."""
     config = ready.config
     network = config.network
-    frozen = network.trainable_blocks == 0 and not config.data.augment
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
     learned = network.start != "kept-axes" and len(ready.split.validation) > 0
     compared = config.method.name in OURS and config.layer.name != "plain" and learned
-    small = network_from is None and (frozen or network.name in QUICK)
+    small = network_from is None and (trunk_is_kept(config) or network.name in QUICK)
     return alone and compared and small
 
 

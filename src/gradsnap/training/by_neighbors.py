@@ -25,6 +25,7 @@ from gradsnap.training.batches import Batches
 from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.regions import Regions
 from gradsnap.training.scoring import relative_error
+from gradsnap.training.without_labels import WithoutLabels
 
 NEIGHBORS = 10
 """How many neighbours a row's soft targets count for, on average."""
@@ -89,7 +90,7 @@ def soft_targets(distances: Tensor, count: float) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class ByNeighbors:
+class ByNeighbors(WithoutLabels):
     """Rows are alike that are nearest neighbours; codes are judged by keeping them.
 
     The neighbours are those of the vectors as they are given, in all their dimensions.
@@ -102,7 +103,6 @@ class ByNeighbors:
     protocol: ClassVar[str] = "rows"
     figure: ClassVar[str] = f"recall_at_{POINTS[0]}"
     title: ClassVar[str] = f"recall@{POINTS[0]}"
-    num_classes: ClassVar[int] = 0
 
     @classmethod
     def of(cls, dataset: Dataset, settings: DataSettings) -> "ByNeighbors":
@@ -127,10 +127,6 @@ class ByNeighbors:
         """The same rows by what a frozen trunk makes of them, where they are images."""
         return replace(self, dataset=items)
 
-    def split(self, settings: DataSettings) -> Split:
-        """A share of the rows asks; drawn when the data were opened."""
-        return self.parts
-
     def batches(self, config: TrainingConfig, train: Tensor) -> Batches:
         """Regions of rows that lie close together."""
         size = config.run.batch_size or len(train)
@@ -140,14 +136,6 @@ class ByNeighbors:
     def target(self, indices: Tensor) -> Relations:
         """Who is near to whom, and how much; all others are unlike."""
         return self.graph.relations(indices)
-
-    def labels(self, indices: Tensor) -> Tensor | None:
-        """None: a coder is fitted to embeddings alone."""
-        return None
-
-    def is_new_in_validation(self, split: Split) -> bool:
-        """No: its queries search the rows that train."""
-        return False
 
     def score(
         self, coder: Coder, embed: Embed, queries: Tensor, database: Tensor

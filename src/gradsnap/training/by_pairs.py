@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,11 +23,12 @@ from gradsnap.training.pair_scores import (
     scores,
 )
 from gradsnap.training.scoring import Embed
+from gradsnap.training.without_labels import WithoutLabels
 from gradsnap.triplets import SAMPLERS
 
 
 @dataclass(frozen=True, eq=False)
-class ByPairs:
+class ByPairs(WithoutLabels):
     """A table says of some pairs whether they are alike.
 
     Judged by how well distances tell alike from unlike pairs of held-out items; where
@@ -42,8 +43,6 @@ class ByPairs:
     parts: Split
     other_pairs: str
     """What pairs are that are not named, as in the settings."""
-
-    num_classes = 0
 
     @classmethod
     def read(cls, dataset: Dataset, settings: DataSettings) -> "ByPairs":
@@ -72,14 +71,6 @@ class ByPairs:
         """The figure in words."""
         return "pair AP" if self._judged_by_pairs else "partner MAP"
 
-    def looking_at(self, items: Dataset) -> Self:
-        """The same: the table says all."""
-        return self
-
-    def split(self, settings: DataSettings) -> Split:
-        """By components or items; drawn when the table was read."""
-        return self.parts
-
     def batches(self, config: TrainingConfig, train: Tensor) -> Batches:
         """Items with a partner that is alike, and with one that is not."""
         refuse_label_settings(config)
@@ -92,14 +83,6 @@ class ByPairs:
     def target(self, indices: Tensor) -> Relations:
         """What is known of the batch."""
         return self.relations.of(indices)
-
-    def labels(self, indices: Tensor) -> Tensor | None:
-        """None: a coder is fitted to embeddings alone."""
-        return None
-
-    def is_new_in_validation(self, split: Split) -> bool:
-        """No: a coder is fitted to everything that is not held out."""
-        return False
 
     def score(
         self, coder: Coder, embed: Embed, queries: Tensor, database: Tensor

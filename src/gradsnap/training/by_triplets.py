@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from gradsnap.training.config import DataSettings, TrainingConfig
 from gradsnap.training.known_pairs import RelationsOf, others_of, relations_of
 from gradsnap.training.pair_scores import MOST_ASKING, Asked, evenly, scores
 from gradsnap.training.scoring import Embed
+from gradsnap.training.without_labels import WithoutLabels
 
 RULES = (
     "share of the triplets of held-out anchors whose positive is nearer than their "
@@ -26,7 +27,7 @@ RULES = (
 
 
 @dataclass(frozen=True, eq=False)
-class ByTriplets:
+class ByTriplets(WithoutLabels):
     """A table says of two items which is more like an anchor.
 
     Losses are told that an anchor and its positive are alike, and an anchor and its
@@ -45,7 +46,6 @@ class ByTriplets:
 
     figure: ClassVar[str] = "accuracy"
     title: ClassVar[str] = "triplet accuracy"
-    num_classes: ClassVar[int] = 0
 
     @classmethod
     def read(cls, dataset: Dataset, settings: DataSettings) -> "ByTriplets":
@@ -65,14 +65,6 @@ class ByTriplets:
         made._check_parts()
         return made
 
-    def looking_at(self, items: Dataset) -> Self:
-        """The same: the table says all."""
-        return self
-
-    def split(self, settings: DataSettings) -> Split:
-        """By items or components; drawn when the table was read."""
-        return self.parts
-
     def batches(self, config: TrainingConfig, train: Tensor) -> Batches:
         """Triplets in random order."""
         refuse_label_settings(config)
@@ -84,14 +76,6 @@ class ByTriplets:
     def target(self, indices: Tensor) -> Relations:
         """What the triplets say of the pairs of a batch."""
         return self.relations.of(indices)
-
-    def labels(self, indices: Tensor) -> Tensor | None:
-        """None: a coder is fitted to embeddings alone."""
-        return None
-
-    def is_new_in_validation(self, split: Split) -> bool:
-        """No: a coder is fitted to everything that is not held out."""
-        return False
 
     def score(
         self, coder: Coder, embed: Embed, queries: Tensor, database: Tensor

@@ -63,10 +63,9 @@ def _with_pace(
 ) -> TrainingConfig:
     """Batch size and rate, where they are open.
 
-    With many classes a small batch holds hardly a pair of any: for 50 classes 512 items
-    instead of 96 raise MAP of floats and codes by a fifth. Where images go through a
-    network that trains, each item costs too much for that. Where classes are to be
-    found that training has not, what a trunk knows of them is lost at a high rate.
+    With many classes a small batch holds hardly a pair of any. Where images go through
+    a network that trains, each item costs too much for a large one. Where classes are
+    to be found that training has not, a high rate loses what a trunk knows of them.
     """
     classes, items = supervision.num_classes, len(split.train)
     ready = config.network.name == "head" or trunk_is_kept(config)
