@@ -5,7 +5,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,21 +152,40 @@ def test_strengths_lie_around_the_default() -> None:
     assert list(values) == pytest.approx([0.3, 0.1, 0.9])
 
 
-def test_the_search_takes_the_best_rate_and_then_the_best_strength() -> None:
-    contender = Contender("m", (), "loss.mixture", (1.0, 2.0, 3.0), (0.1, 0.2))
-    search, asked, best = contender.search(), [], None
-    choice = next(search)
-    while best is None:
-        asked.append(choice)
-        # the best of all, rate .1 with strength 3, is not on the way
-        figure = choice.rate + (choice.strength == 2) + 9 * (choice == Choice(0.1, 3.0))
+def asked_for(contender: Contender, figure: Callable[[Choice], float]) -> list[Choice]:
+    """What a search asks for, and last what it chose."""
+    search = contender.search()
+    asked = [next(search)]
+    while True:
         try:
-            choice = search.send(figure)
+            asked.append(search.send(figure(asked[-1])))
         except StopIteration as done:
-            best = done.value
-    assert best == Choice(0.2, 2.0)
+            return [*asked, done.value]
+
+
+def test_the_search_takes_the_best_rate_and_then_the_best_strength() -> None:
+    contender = Contender("m", (), "loss.mixture", (2.0, 1.0, 3.0), (0.1, 0.2))
+    # the best of all, rate .1 with strength 3, is not on the way
+    *asked, best = asked_for(
+        contender,
+        lambda one: one.rate + (one.strength == 1) + 9 * (one == Choice(0.1, 3.0)),
+    )
+    assert best == Choice(0.2, 1.0)
     assert len(asked) == contender.trials == 4
     assert {one.rate for one in asked[2:]} == {0.2}
+
+
+@pytest.mark.parametrize(
+    ("best", "order"),
+    [(0, [1, 2, 0]), (1, [1, 2, 0]), (2, [1, 2, 3]), (3, [1, 2, 3])],
+)
+def test_the_search_climbs_over_rates(best: int, order: list[int]) -> None:
+    rates = (0.1, 0.2, 0.4, 0.8)
+    *asked, found = asked_for(
+        Contender("m", (), rates=rates), lambda one: -abs(rates.index(one.rate) - best)
+    )
+    assert [rates.index(one.rate) for one in asked] == order
+    assert found.rate == rates[best]
 
 
 def test_layouts() -> None:

@@ -4,11 +4,14 @@ Texts, and named tensors with a few words beside them (safetensors, never a pick
 """
 
 import contextlib
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -78,7 +81,7 @@ def write_tensors(
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     try:
         with replacing(path) as temporary:
-            save_file(plain, temporary, words)
+            save_file(plain, temporary, words | {CHECKSUM: _digest(plain, words)})
     except (OSError, SafetensorError) as error:  # a full disk is either
         raise InputError(f"cannot write {os.fspath(path)}: {error}") from error
 
@@ -108,6 +111,9 @@ def read_tensors(
         raise FileFormatError(
             f"{name} is truncated or not a safetensors file ({error})"
         ) from error
+    given = words.pop(CHECKSUM, None)  # files of earlier versions have none
+    if given is not None and given != _digest(tensors, words):
+        raise FileFormatError(f"{name} was changed: its checksum does not fit")
     known = (formats,) if isinstance(formats, str) else formats
     if words.get("format") not in known:
         raise FileFormatError(
@@ -115,6 +121,13 @@ def read_tensors(
             f"expected {known[0]!r}"
         )
     return tensors, words
+
+
+def check_finite(tensors: Mapping[str, Tensor], path: str) -> None:
+    """Refuses numbers that are not finite, from which no distance can be made."""
+    for name, value in tensors.items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise FileFormatError(f"{path} is damaged: {name} holds NaN or infinity")
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -130,6 +143,19 @@ def without_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tens
         for name, value in tensors.items()
         if name.startswith(start)
     }
+
+
+CHECKSUM = "sha256"
+"""The word that a file's other words and its tensors are checked against."""
+
+
+def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(sorted(words.items())).encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _flush_to_disk(path: Path) -> None:

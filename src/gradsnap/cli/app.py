@@ -68,12 +68,24 @@ def main() -> None:
     logging.basicConfig(format="%(message)s")  # to stderr
     try:
         app()
-    except GradsnapError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        _stop("interrupted", 130)
+    except (GradsnapError, OSError) as error:
+        _stop(f"error: {error}", 1)
+    except (MemoryError, RuntimeError) as error:
+        if not _lacks_memory(error):
+            raise
+        _stop(f"error: not enough memory for this ({str(error).splitlines()[0]})", 1)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether it is what torch or numpy say where memory cannot be had."""
+    words = str(error).lower()
+    return isinstance(error, MemoryError) or any(
+        known in words for known in ("can't allocate memory", "out of memory")
+    )
+
+
+def _stop(sentence: str, code: int) -> None:
+    print(sentence, file=sys.stderr)  # noqa: T201
+    sys.exit(code)

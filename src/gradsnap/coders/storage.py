@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gradsnap.coders.coder import Coder
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import read_tensors, write_tensors
+from gradsnap.files import check_finite, read_tensors, write_tensors
 
 FORMAT = "gradsnap-coder-1"
 EARLIER = ("gradsnap-quantizer-1", "gradsnap-hasher-1")
@@ -60,6 +60,7 @@ def rebuilt_coder(words: dict[str, str], state: dict[str, Tensor], path: str) ->
         coder.load_state_dict(state)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise FileFormatError(f"{path} does not fit a {kind}: {error}") from error
+    check_finite(state, path)
     return coder
 
 

@@ -1,7 +1,7 @@
 """What is compared: a name, its settings, and what is chosen for it by validation."""
 
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,25 +66,51 @@ class Contender:
 
     @property
     def trials(self) -> int:
-        """How many runs ``search`` takes."""
+        """How many runs ``search`` takes at most."""
         return len(self.rates) + max(len(self.strengths) - 1, 0)
 
     def search(self) -> Generator[Choice, float, Choice]:
         """Asks for the validation MAP of one choice after the other; returns the best.
 
-        First the rates at the likeliest strength, then the other strengths at the best
-        rate: every contender has the same few runs.
+        First it climbs over the rates at the likeliest strength, from the middle one
+        in steps while the figure rises, then over the strengths at the best rate.
         """
-        first = self.strengths[0] if self.strengths else None
-        maps: dict[Choice, float] = {}
-        for rate in self.rates:
-            choice = Choice(rate, first)
-            maps[choice] = yield choice
-        best = max(maps, key=lambda one: maps[one])
-        for strength in self.strengths[1:]:
-            choice = Choice(best.rate, strength)
-            maps[choice] = yield choice
-        return max(maps, key=lambda one: maps[one])
+        strength = self.strengths[0] if self.strengths else None
+        middle = self.rates[(len(self.rates) - 1) // 2]
+        by_rate = [Choice(rate, strength) for rate in self.rates]
+        start = Choice(middle, strength)
+        found, figure = yield from climbed(by_rate, start, {})
+        by_strength = [Choice(found.rate, one) for one in sorted(self.strengths)]
+        if not by_strength:
+            return found
+        found, _ = yield from climbed(by_strength, found, {found: figure})
+        return found
+
+
+def climbed(
+    choices: Sequence[Choice], start: Choice, known: dict[Choice, float]
+) -> Generator[Choice, float, tuple[Choice, float]]:
+    """Asks for figures from a start on, in steps up or down while they rise.
+
+    Args:
+        choices: in order.
+        start: one of them.
+        known: figures that need not be asked for.
+
+    Returns:
+        The best that was asked for, the start where none is better, and its figure.
+    """
+    place = choices.index(start)
+    if start not in known:
+        known[start] = yield start
+    best = start
+    for way in (choices[place + 1 :], choices[:place][::-1]):
+        for choice in way if best == start else ():
+            known[choice] = yield choice
+            if known[choice] <= known[best]:
+                break
+            best = choice
+    return best, known[best]
 
 
 def labelled_methods() -> dict[str, Recipe]:

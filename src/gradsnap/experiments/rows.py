@@ -18,8 +18,9 @@ USUAL = 32
 
 CHOICES = (
     "Rate and strength of every trained row are those whose codes rank best on the "
-    "validation part of seed 0, never on the queries: first the rates at the likeliest "
-    "strength, then the other strengths at the best rate. "
+    "validation part of seed 0, never on the queries: over the rates at the "
+    "likeliest strength, from the middle one in steps while the figure rises, then "
+    "over the strengths at the best rate. "
 )
 
 Cells = Callable[[str, int, Sequence[Record]], list[Cell]]

@@ -18,6 +18,7 @@ from gradsnap.coders.storage import kind_of, rebuilt_coder
 from gradsnap.data import Dataset, ImageOptions, decode_image, open_dataset
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import (
+    check_finite,
     make_folder,
     prefixed,
     read_tensors,
@@ -187,6 +188,7 @@ def load(path: str | os.PathLike[str], network_from: str | None = None) -> Model
         network.load_state_dict(without_prefix("network", tensors))
     except RuntimeError as error:
         raise FileFormatError(f"{folder / WEIGHTS} does not fit: {error}") from error
+    check_finite(network.state_dict(), str(folder / WEIGHTS))
     network.requires_grad_(False).eval()
     return Model(network, coder, spec, _card(folder / CARD), folder)
 

@@ -1,7 +1,6 @@
 """The outputs of a frozen trunk, computed once and kept on disk."""
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gradsnap.data import Dataset, StoredItems
+from gradsnap.data.fingerprint import absorb, items_digest
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import make_folder, replacing
 from gradsnap.inference.embedding import embedded_batches
@@ -72,24 +72,15 @@ def with_trunk_outputs(dataset: Dataset, path: Path) -> Dataset:
 
 
 def trunk_fingerprint(dataset: Dataset, network: Network) -> str:
-    """16 digits for these items under this trunk: names, a sample, and the weights."""
-    digest = hashlib.sha256(f"{dataset.name} {len(dataset)}".encode())
-    sample = torch.linspace(0, len(dataset) - 1, min(len(dataset), 16)).long()
-    items, _ = dataset.batch(sample)
-    _absorb(digest, items)
-    for place in sample.tolist():
-        digest.update(dataset.names[place].encode("utf-8", "surrogateescape"))
+    """16 digits for these items under this trunk."""
+    digest = items_digest(dataset)
     own = {id(value) for value in network.feat.state_dict(keep_vars=True).values()}
     for name, value in network.state_dict(keep_vars=True).items():
         if id(value) not in own:
             digest.update(name.encode())
-            _absorb(digest, value.detach())
+            absorb(digest, value)
     digest.update(repr(network.preprocess).encode())
     return digest.hexdigest()[:16]
-
-
-def _absorb(digest: "hashlib._Hash", values: Tensor) -> None:
-    digest.update(values.cpu().contiguous().numpy().tobytes())
 
 
 def _write_rows(parts: Iterator[Tensor], total: int, path: Path) -> None:

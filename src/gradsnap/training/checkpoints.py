@@ -10,7 +10,13 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import prefixed, read_tensors, without_prefix, write_tensors
+from gradsnap.files import (
+    prefixed,
+    read_tensors,
+    without_prefix,
+    write_tensors,
+    write_text,
+)
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.learner import Learner
 from gradsnap.training.settings import differing, make_config, to_tables
@@ -75,10 +81,9 @@ def truncate_log(path: Path, step: int) -> None:
     """Drops the records of steps after ``step``, which will be taken again."""
     if not path.is_file():
         return
-    kept = [
-        line for line in path.read_text("utf-8").splitlines() if _is_up_to(line, step)
-    ]
-    path.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    kept = [line for line in lines if _is_up_to(line, step)]
+    write_text(path, "".join(f"{line}\n" for line in kept))
 
 
 def _is_up_to(line: str, step: int) -> bool:

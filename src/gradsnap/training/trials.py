@@ -11,18 +11,14 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import torch
-
 from gradsnap.data import Dataset, Split
+from gradsnap.data.fingerprint import items_digest
 from gradsnap.errors import InputError
 from gradsnap.files import make_folder, write_text
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.grid import Trial
 from gradsnap.training.run import run_training
 from gradsnap.training.settings import make_config, to_tables
-
-SAMPLE = 64
-"""Items that tell data from other data."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +128,9 @@ class Trials:
 
 
 def data_fingerprint(dataset: Dataset, split: Split) -> str:
-    """16 digits for a split of these items: its hash, and a sample of them."""
-    sample = torch.linspace(0, len(dataset) - 1, min(len(dataset), SAMPLE)).long()
-    items, _ = dataset.batch(sample)
-    digest = hashlib.sha256(split.hash.encode())
-    digest.update(items.contiguous().numpy().tobytes())
+    """16 digits for a split of these items."""
+    digest = items_digest(dataset)
+    digest.update(split.hash.encode())
     return digest.hexdigest()[:16]
 
 
