@@ -17,6 +17,7 @@ from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import replacing
 from gradsnap.index.index import Index
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
+from gradsnap.index.roots import Roots
 from gradsnap.index.segment_files import open_segment
 
 MANIFEST = "manifest.json"
@@ -98,6 +99,7 @@ def _open(folder: Path, content: Manifest, given: Coder | None) -> Index:
     index.items.next_id = content["next_id"]
     index.fingerprint = content["fingerprint"]
     index.notes = dict(content.get("notes", {}))
+    index.roots = Roots.from_json(content.get("roots", {}))
     index.origin = Origin(folder.resolve(), content)
     return index
 
@@ -220,4 +222,4 @@ def write_manifest(folder: Path, content: Manifest) -> None:
 
 def _digest(content: Manifest) -> str:
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

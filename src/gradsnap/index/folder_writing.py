@@ -151,6 +151,7 @@ def _write(
         "kind": index.kind,
         "config": index.config(),
         "notes": index.notes,
+        "roots": index.roots.to_json(),
         "fingerprint": index.fingerprint,
         "next_id": index.items.next_id,
         "refiner": _refiner_kind(index.refiner),

@@ -126,6 +126,28 @@ class ItemStore:
         """Positions of ids by segment; refuses ids that are not there."""
         return [at for at, _ in self.find(checked_ids(ids))]
 
+    def known(self, ids: Ids) -> Array:
+        """Which of the ids are in the index, their places among the ids, ascending."""
+        here = np.zeros(len(ids), dtype=bool)
+        for segment in self.segments:
+            here |= segment.find(ids) >= 0
+        return np.flatnonzero(here)
+
+    def ids_at(self, positions: list[Array] | None) -> Ids:
+        """Ids at positions by segment, or of all items that count, in their order."""
+        parts: list[Any] = []
+        for number, segment in enumerate(self.segments):
+            at = segment.counted() if positions is None else positions[number]
+            names = segment.names
+            parts.append(
+                segment.all_ids()[at]
+                if names is None
+                else [names[one] for one in at.tolist()]
+            )
+        if self.named:
+            return [name for part in parts for name in part]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
     def places(self, ids: Ids) -> Array:
         """Where ids stand in the whole index, (n,)."""
         places, base = np.empty(len(ids), dtype=np.int64), 0

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,11 @@ from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
 from gradsnap.index.item_store import ItemStore
 from gradsnap.index.rerank import Refiner, require_same_dim
+from gradsnap.index.roots import Roots
 from gradsnap.index.scanning import Best
-from gradsnap.index.segments import GivenIds, checked_ids
+from gradsnap.index.segment_columns import known_columns, positions_where
+from gradsnap.index.segments import GivenIds, Ids, checked_ids
+from gradsnap.index.where import parse
 
 Array = NDArray[Any]
 
@@ -72,6 +76,8 @@ class Searchable(ABC):
         self.coder = coder
         self.refiner = refiner
         self.items = ItemStore(coder)
+        self.roots = Roots()
+        """The folders that the files of the index lie in."""
 
     # --- what a child writes ------------------------------------------------
 
@@ -112,6 +118,8 @@ class Searchable(ABC):
         k: int,
         within: GivenIds | None = None,
         rerank: int | None = None,
+        *,
+        where: str | None = None,
     ) -> SearchResult:
         """The k nearest items of each query, nearest first.
 
@@ -122,8 +130,15 @@ class Searchable(ABC):
             within: ids to search among; None for all.
             rerank: how many of the scan's best are compared again where the index has
                 a refiner; ten times k if not given, 0 for none.
+            where: a condition on metadata that results must fulfil, such as
+                ``label = "cat" and year > 2020``; see ``gradsnap.index.where``.
+
+        Raises:
+            InputError: an id is not in the index, or the condition cannot be read or
+                names a column that is not there.
         """
-        return self._nearest(self._queries(queries), k, within, rerank)
+        allowed = self._allowed(within, where)
+        return self._nearest(self._queries(queries), k, allowed, rerank)
 
     def search_items(
         self,
@@ -131,6 +146,8 @@ class Searchable(ABC):
         k: int,
         within: GivenIds | None = None,
         rerank: int | None = None,
+        *,
+        where: str | None = None,
     ) -> SearchResult:
         """The k nearest items of items of the index, themselves among them.
 
@@ -142,7 +159,7 @@ class Searchable(ABC):
             places = self.items.places(checked_ids(ids))
             kept = self.items.fine_rows(places, self.refiner.row_bytes)
             queries = queries._replace(kept=kept)
-        return self._nearest(queries, k, within, rerank)
+        return self._nearest(queries, k, self._allowed(within, where), rerank)
 
     @torch.no_grad()
     def reconstruct(self, ids: GivenIds) -> Tensor:
@@ -162,15 +179,46 @@ class Searchable(ABC):
         """The metadata of items: for each id its columns by name."""
         return self.items.metadata(checked_ids(ids))
 
+    @property
+    def columns(self) -> list[str]:
+        """What items can be filtered by: metadata, and what follows from ids."""
+        return known_columns(self.items.segments, self.roots)
+
+    def select(self, where: str | None = None) -> Ids:
+        """The ids of all items, or of those that fulfil a condition, int64 or strings.
+
+        Raises:
+            InputError: the condition cannot be read, or names a column that is not
+                there.
+        """
+        return self.items.ids_at(self._allowed(None, where))
+
+    def path_of(self, item: int | str) -> Path | None:
+        """The file of an item, there or not.
+
+        None if the item is not in the index, if its id is a number, if no root is known
+        of it, and if it lies outside of its root: by ``..``, or by a link that leads
+        elsewhere than when the root was indexed.
+        """
+        if not isinstance(item, str) or item not in self:
+            return None
+        return self.roots.path_of(item)
+
+    def __contains__(self, item: object) -> bool:
+        """Whether an id is in the index."""
+        if isinstance(item, str):
+            return bool(len(self.items.known([item])))
+        whole = isinstance(item, int) and 0 <= item < 2**63 - 1
+        return whole and bool(len(self.items.known(np.array([item]))))
+
     # --- the parts ----------------------------------------------------------
 
     def _nearest(
-        self, queries: Queries, k: int, within: GivenIds | None, rerank: int | None
+        self, queries: Queries, k: int, allowed: list[Array] | None, rerank: int | None
     ) -> SearchResult:
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InputError(f"k must be a whole number of at least 1, got {k!r}")
         wide = self._width(k, rerank)
-        allowed = None if within is None else self.items.positions(within)
         size = self.coder.num_codebooks * self.coder.codebook_size
         rows = max(1, TABLE_ENTRIES // (size * self._tables_per_query()))
         found = [
@@ -181,6 +229,19 @@ class Searchable(ABC):
         if self.items.named:
             return SearchResult(self.items.strings(best.places), distances)
         return SearchResult(ids, distances)
+
+    def _allowed(
+        self, within: GivenIds | None, where: str | None
+    ) -> list[Array] | None:
+        """Positions by segment of what may be found; None for everything."""
+        among = None if within is None else self.items.positions(within)
+        if where is None:
+            return among
+        fitting = positions_where(self.items.segments, self.roots, parse(where))
+        if among is None:
+            return fitting
+        pairs = zip(among, fitting, strict=True)
+        return [np.intersect1d(one, other) for one, other in pairs]
 
     def _width(self, k: int, rerank: int | None) -> int:
         """How many the scan has to find for re-ranking; 0 for none."""

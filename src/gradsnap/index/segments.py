@@ -102,6 +102,12 @@ class Segment:
         self.removed = np.union1d(self.removed, positions)
         self.__dict__.pop("ranges", None)
 
+    def counted(self) -> Array:
+        """Positions that count, ascending, int64."""
+        keep = np.ones(len(self), dtype=bool)
+        keep[self.removed] = False
+        return np.flatnonzero(keep)
+
     @functools.cached_property
     def ranges(self) -> Array:
         """Runs of positions that count, half-open, (r, 2)."""
@@ -209,12 +215,10 @@ def _without_removed(segment: Segment) -> Segment:
     """The segment without its removed items."""
     if len(segment.removed) == 0:
         return segment
-    keep = np.ones(len(segment), dtype=bool)
-    keep[segment.removed] = False
-    at = np.flatnonzero(keep)
+    at = segment.counted()
     bounds = segment.bounds
     if bounds is not None:
-        bounds = np.concatenate([[0], np.cumsum(keep)])[bounds]
+        bounds = np.searchsorted(at, bounds)
     names = segment.names
     return Segment(
         codes=segment.codes[at],
