@@ -1,17 +1,15 @@
 """``gradsnap index``: a folder that can be searched, of images or vectors."""
 
-import importlib.util
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad, Workers
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
+    from gradsnap.collection.side_table import SideTable
     from gradsnap.data import Dataset
     from gradsnap.index import Index
     from gradsnap.inference.embedding import EmbeddingStream
@@ -20,27 +18,32 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Examples:
 
-`gradsnap index model photos/ --out photos.index`
+`gradsnap index photos/ --out photos.index` – any folder of photos, no model needed
+
+`gradsnap index model photos/ --out photos.index` – by a model of yours
+
+`gradsnap index photos/ --metadata people.csv --out photos.index` – more to filter by
+
+`gradsnap index more-photos/ --add --out photos.index`
 
 `gradsnap index vectors.npy --bits 64 --kind inverted --lists 1024 --out v.index`
-– without a model: codebooks are learned from the vectors
+– codebooks are learned from the vectors
 
 `gradsnap index vectors.npy --coder itq --bits 64 --out v.index` – hashes
-
-`gradsnap index model more-photos/ --add --out photos.index`
 """
 
-SAVE_EVERY = 1_048_576
-"""Items added between two saves: what is saved is mapped, not held."""
-
 SAMPLE = 65_536
+VECTOR_BITS = 64
+OWN_MODEL = "model"
+"""Where an index that was made without a model keeps its own."""
 
 
 def index(
     paths: Annotated[
         list[str],
         typer.Argument(
-            help="A model folder or a coder's file, and items; or vectors alone.",
+            help="Photos or vectors; before them a model folder or a coder's file, if "
+            "you have one.",
             metavar="[MODEL] SOURCE",
         ),
     ],
@@ -57,16 +60,36 @@ def index(
         bool, typer.Option("--residual", help="Code what a list's centroid leaves.")
     ] = False,
     keep_half: Annotated[
-        bool,
-        typer.Option("--keep-half", help="Keep float16 embeddings too, to re-rank by."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            help="Keep float16 embeddings too, to re-rank by; done for photos without "
+            "a model.",
+            show_default=False,
+        ),
+    ] = None,
     coder: Annotated[
         str, typer.Option(help="Without a model: pq, opq, rvq, …, or a hasher: itq, …")
     ] = "pq",
-    bits: Annotated[int, typer.Option(help="Without a model: length of a code.")] = 64,
+    bits: Annotated[
+        int | None,
+        typer.Option(
+            help="Without a model: length of a code; 128 for photos, 64 for vectors.",
+            show_default=False,
+        ),
+    ] = None,
     add: Annotated[
         bool, typer.Option("--add", help="Add to the index that is there.")
     ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="With --add: index known items anew; else they stay."
+        ),
+    ] = False,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(help="A CSV table of more columns, joined by the files' names."),
+    ] = None,
     root: Root = None,
     skip_bad: SkipBad = False,
     workers: Workers = 0,
@@ -80,83 +103,164 @@ def index(
     does not grow with the number of items.
     """
     from gradsnap.cli.output import say
+    from gradsnap.collection.side_table import SideTable
 
     started = time.monotonic()
-    _check_arguments(paths, out, add)
-    stream, model = _open(paths, (coder, bits), root, skip_bad, workers, network_from)
+    _check_arguments(paths, out, add, replace)
+    beside = None if metadata is None else SideTable(metadata)
+    job = Job(paths, out, root, skip_bad, workers, network_from)
     if add:
-        made = _open_index(out, model, new_coder=len(paths) == 1)
+        facts = _added(job, replace, beside)
     else:
         options = {"num_lists": lists, "residual": residual}
-        made = _new_index(model, stream, kind, keep_half, options)
-        if model.folder is not None:
-            made.notes["model"] = str(model.folder.resolve())
-    count = _fill(made, stream, out)
-    dataset = stream.dataset
-    facts = {
-        "items": count,
-        "kind": made.kind,
-        "coder": type(made.coder).__name__,
-        "bits": made.coder.bits,
-        "bytes_on_disk": sum(f.stat().st_size for f in out.iterdir() if f.is_file()),
-        "skipped": len(dataset.skipped),
-        "ignored": dataset.ignored,
-        "seconds": round(time.monotonic() - started, 2),
-        "folder": str(out),
-    }
-    say(f"index of {dataset.name}", facts, as_json=as_json, quiet=quiet)
+        facts = _built(job, (coder, bits), (kind, keep_half, options), beside)
+    facts |= {"seconds": round(time.monotonic() - started, 2), "folder": str(out)}
+    say(f"index of {paths[-1]}", facts, as_json=as_json, quiet=quiet)
 
 
-def _check_arguments(paths: list[str], out: Path, add: bool) -> None:
+class Job(NamedTuple):
+    """What was asked for."""
+
+    paths: list[str]
+    out: Path
+    root: str | None
+    skip_bad: bool
+    workers: int
+    network_from: str | None
+
+    def open(self, skip_bad: bool | None = None) -> "Dataset":
+        """The items, bad images left out if asked for."""
+        from gradsnap.data import open_dataset
+
+        skips = self.skip_bad if skip_bad is None else skip_bad
+        return open_dataset(self.paths[-1], self.root, skip_bad=skips, labelled=False)
+
+    def model(self) -> "Model | None":
+        """The model that was named, if one was."""
+        from gradsnap.inference.model import load
+
+        return load(self.paths[0], self.network_from) if len(self.paths) == 2 else None
+
+
+def _check_arguments(paths: list[str], out: Path, add: bool, replace: bool) -> None:
+    from gradsnap.cli.checks import check_place
     from gradsnap.errors import InputError
 
     if len(paths) > 2:
         raise InputError(f"expected [MODEL] SOURCE, got {len(paths)} paths")
+    if replace and not add:
+        raise InputError("--replace is for --add: a new index knows no items yet")
     if out.exists() and not add:
         raise InputError(f"{out} exists already: name another folder, or give --add")
+    if not add:
+        check_place(out)
 
 
-def _open(
-    paths: list[str],
-    new_coder: tuple[str, int],
-    root: str | None,
-    skip_bad: bool,
-    workers: int,
-    network_from: str | None,
-) -> "tuple[EmbeddingStream, Model]":
-    """The items as a stream of embeddings, and the model that makes them."""
+def _built(
+    job: Job,
+    new_coder: tuple[str, int | None],
+    layout: tuple[str, bool | None, dict[str, Any]],
+    beside: "SideTable | None",
+) -> dict[str, Any]:
+    """Makes a new index, and says what it holds."""
+    from gradsnap.collection.adding import fill
+    from gradsnap.collection.files import add_root
+    from gradsnap.errors import FileFormatError
+
+    model, dataset = job.model(), job.open()
+    kind, keep_half, options = layout
+    own_model = model is None and dataset.holds_images
+    try:
+        model, stream = _modelled(job, dataset, model, new_coder)
+        half = own_model if keep_half is None else keep_half
+        made = _new_index(model, stream, kind, half, options)
+    except FileFormatError:
+        if not own_model or job.skip_bad:
+            raise
+        return _built(job._replace(skip_bad=True), new_coder, layout, beside)
+    add_root(made, dataset)
+    kept = OWN_MODEL if own_model else model.folder and str(model.folder.resolve())
+    if kept:
+        made.notes["model"] = kept
+    made = fill(made, stream, job.out, beside)
+    if own_model:
+        model.save(job.out / OWN_MODEL)
+    return _facts(made, stream.dataset, job.out)
+
+
+def _modelled(
+    job: Job,
+    dataset: "Dataset",
+    model: "Model | None",
+    new_coder: tuple[str, int | None],
+) -> "tuple[Model, EmbeddingStream]":
+    """The model of the items and their embeddings: given, pretrained, or none."""
     from torch import nn
 
     from gradsnap.coders import CODERS
-    from gradsnap.data import open_dataset
-    from gradsnap.errors import InputError
-    from gradsnap.inference.model import Model, load
+    from gradsnap.collection.pretrained import BITS, pretrained_model
+    from gradsnap.inference.model import Model
     from gradsnap.registry import chosen
 
-    options: dict[str, Any] = {"skip_bad": skip_bad, "labelled": False}
-    if len(paths) == 2:
-        model = load(paths[0], network_from)
-        dataset = model.open(paths[1], root, **options)
-        return model.stream(dataset, workers), model
-    dataset = open_dataset(paths[0], root, **options)
-    if dataset.holds_images:
-        raise InputError(
-            f"{paths[0]} holds images, which need a model to embed them: "
-            f"gradsnap index MODEL {paths[0]} --out FOLDER"
-        )
     kind, bits = new_coder
-    made = chosen(CODERS, kind, "coder").of_bits(dataset.item_shape[0], bits)
+    if model is not None:
+        return model, model.stream(model.prepared(dataset), job.workers)
+    if dataset.holds_images:
+        return pretrained_model(dataset, kind, bits or BITS, job.workers)
+    length = dataset.item_shape[0]
+    made = chosen(CODERS, kind, "coder").of_bits(length, bits or VECTOR_BITS)
     model = Model(nn.Identity(), made)
-    return model.stream(dataset, workers), model
+    return model, model.stream(dataset, job.workers)
 
 
-def _open_index(out: Path, model: "Model", new_coder: bool) -> "Index":
+def _added(job: Job, replace: bool, beside: "SideTable | None") -> dict[str, Any]:
+    """Adds to the index that is there; says what it holds."""
+    from gradsnap.collection.adding import fill, new_items
     from gradsnap.index import load_index
+    from gradsnap.inference.model import model_of
 
-    made = load_index(out)
-    if not new_coder:  # vectors alone are added by the index's own coder
+    made = load_index(job.out)
+    dataset = job.open()
+    model = job.model()
+    if model is not None:
         model.check_index(made)
-    return made
+    elif dataset.holds_images:
+        model = model_of(made, network_from=job.network_from)
+    new, known = new_items(made, dataset)
+    if replace and known:
+        made.remove(known)
+        new = dataset
+    if new is None:
+        made.save(job.out)
+    elif model is None:  # vectors alone are added by the index's own coder
+        made = fill(made, _plain_stream(new, job.workers), job.out, beside)
+    else:
+        made = fill(
+            made, model.stream(model.prepared(new), job.workers), job.out, beside
+        )
+    what = "replaced" if replace else "known_already"
+    return _facts(made, dataset, job.out) | {what: len(known)}
+
+
+def _plain_stream(dataset: "Dataset", workers: int) -> "EmbeddingStream":
+    from torch import nn
+
+    from gradsnap.inference.embedding import EmbeddingStream
+
+    return EmbeddingStream(dataset, nn.Identity(), workers)
+
+
+def _facts(made: "Index", dataset: "Dataset", out: Path) -> dict[str, Any]:
+    files = (file for file in out.rglob("*") if file.is_file())
+    return {
+        "items": len(made),
+        "kind": made.kind,
+        "coder": type(made.coder).__name__,
+        "bits": made.coder.bits,
+        "bytes_on_disk": sum(file.stat().st_size for file in files),
+        "skipped": len(dataset.skipped),
+        "ignored": dataset.ignored,
+    }
 
 
 def _new_index(
@@ -180,32 +284,3 @@ def _new_index(
         labels = stream.dataset.labels
         made.fit(rows, None if labels is None else labels[indices])
     return made
-
-
-def _fill(made: "Index", stream: "EmbeddingStream", out: Path) -> int:
-    """Adds all items, saving now and then; returns how many the index holds."""
-    from gradsnap.index import load_index
-
-    unsaved = 0
-    for block, rows in stream.blocks("indexing"):
-        made.add(rows, *_words(stream.dataset, block))
-        unsaved += len(rows)
-        if unsaved >= SAVE_EVERY:
-            made.save(out)
-            made, unsaved = load_index(out), 0
-    made.save(out)
-    return len(made)
-
-
-def _words(
-    dataset: "Dataset", block: "Tensor"
-) -> tuple[list[str] | None, dict[str, list[str]] | None]:
-    """Ids and metadata of a block: paths of images, and labels where there are any."""
-    named = dataset.holds_images
-    ids = [dataset.names[place] for place in block.tolist()] if named else None
-    arrow = importlib.util.find_spec("pyarrow") is not None
-    labels = dataset.labels
-    if labels is None or labels.ndim > 1 or not arrow:
-        return ids, None
-    names = [dataset.classes[label] for label in labels[block].tolist()]
-    return ids, {"label": names}

@@ -46,6 +46,12 @@ def search(
     rerank: Annotated[
         int | None, typer.Option(help="How many to compare again, with --keep-half.")
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help='Only what fulfils a condition, such as label = "cat" and year > 2020.'
+        ),
+    ] = None,
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -53,6 +59,7 @@ def search(
     """Prints the nearest items, nearest first, with what the index knows of them."""
     from gradsnap.errors import InputError
     from gradsnap.index import load_index
+    from gradsnap.inference.model import model_of
 
     if (query is None) == (item is None):
         raise InputError("name a query, or an item of the index with --id; not both")
@@ -60,15 +67,15 @@ def search(
     if probes is not None:
         _set_probes(opened, probes)
     if item is not None:
-        names, found = [item], opened.search_items(_ids(opened, item), k)
+        names, found = [item], opened.search_items(_ids(opened, item), k, where=where)
     else:
-        rows, names = _queries(query or "", _model(opened, model, index, network_from))
-        found = opened.search(rows, k, rerank=rerank)
+        rows, names = _queries(query or "", model_of(opened, model, network_from))
+        found = opened.search(rows, k, rerank=rerank, where=where)
     results = _results(opened, names, found)
     if quiet:
         return
     if as_json:
-        sys.stdout.write(json.dumps(results, indent=2) + "\n")
+        sys.stdout.write(json.dumps(results, indent=2, default=str) + "\n")
     else:
         _show(results)
 
@@ -89,27 +96,6 @@ def _ids(opened: "Index", item: str) -> list[str] | list[int]:
     if not item.isdecimal():
         raise InputError(f"the ids of this index are numbers, got --id {item!r}")
     return [int(item)]
-
-
-def _model(
-    opened: "Index", given: str | None, folder: Path, network_from: str | None
-) -> "Model":
-    """The model the index was made with, or the index's coder for vectors."""
-    from torch import nn
-
-    from gradsnap.errors import InputError
-    from gradsnap.inference.model import Model, load
-
-    path = given or opened.notes.get("model")
-    if path is None:
-        return Model(nn.Identity(), opened.coder)
-    if given is None and not Path(path).is_dir():
-        raise InputError(
-            f"the model of {folder} is not at {path} any more: name it with --model"
-        )
-    model = load(path, network_from)
-    model.check_index(opened)
-    return model
 
 
 def _queries(path: str, model: "Model") -> "tuple[Tensor, list[str]]":

@@ -72,7 +72,8 @@ def open_folder(
 
     Classes are numbered in the sorted order of their names, and images in the sorted
     order of their paths, the same on every machine. Links to folders are followed. A
-    folder that holds images and no folders of images opens without labels.
+    folder that holds images and no folders of images opens without labels. So does a
+    single image file.
 
     Images that lie beside class folders have no class, and are left out; with
     ``options.labelled=False`` all images are kept, and then none has a label. Files
@@ -82,9 +83,12 @@ def open_folder(
     Raises:
         InputError: no such folder, or no images.
     """
+    options = options or ImageOptions()
+    if root is not None and is_image(os.fspath(root)) and Path(root).is_file():
+        return _single_image(Path(root), options)
     if root is None or not Path(root).is_dir():
         raise InputError(f"expected a folder of images, got {root}")
-    folder, options = Path(root), options or ImageOptions()
+    folder = Path(root)
     listing = scan(folder)
     if not listing.names or (listing.loose and not options.labelled):
         names = sorted([*listing.names, *listing.loose])
@@ -95,6 +99,13 @@ def open_folder(
             f"that end in {', '.join(FORMAT_OF)}"
         )
     return image_dataset(os.fspath(root), folder, listing, options)
+
+
+def _single_image(path: Path, options: ImageOptions) -> Dataset:
+    """One image file, named below the folder it lies in."""
+    files = sort_files([path.name])
+    listing = Listing(files.images, None, (), unreadable=tuple(files.unreadable))
+    return image_dataset(os.fspath(path), path.parent, listing, options)
 
 
 def scan(root: Path, within: str = "") -> Listing:

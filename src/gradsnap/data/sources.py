@@ -8,7 +8,7 @@ from gradsnap.data import cifar10, ilsvrc, mnist
 from gradsnap.data.cifar10 import open_cifar10
 from gradsnap.data.dataset import Dataset
 from gradsnap.data.digits import open_digits
-from gradsnap.data.folders import open_folder
+from gradsnap.data.folders import is_image, open_folder
 from gradsnap.data.ilsvrc import open_ilsvrc
 from gradsnap.data.images import ImageOptions
 from gradsnap.data.label_lists import open_csv
@@ -64,9 +64,10 @@ def open_dataset(
 
     Args:
         source: one of the names in ``DATASETS``; or the path of a folder of classes, of
-            a known data set's folder, of a file of vectors (``.npy``, ``.npz``,
-            ``.fvecs``, ``.bvecs``, ``.parquet``) or of a table ``.csv`` of images and
-            labels. A folder that has the name of a data set is opened as ``./name``.
+            one image, of a known data set's folder, of a file of vectors (``.npy``,
+            ``.npz``, ``.fvecs``, ``.bvecs``, ``.parquet``) or of a table ``.csv`` of
+            images and labels. A folder that has the name of a data set is opened as
+            ``./name``.
         root: the folder, or file, of a data set that is given by name.
         side: images are resized to side × side pixels; None keeps their size.
         channels: 3 for colour, 1 for grey; None keeps what is stored.
@@ -101,8 +102,10 @@ def _kind_of(path: Path) -> str:
         return "csv"
     if path.suffix in READERS:
         return "vectors"
+    if is_image(path.name):
+        return "folder"
     raise InputError(
-        f"{path} ends in {path.suffix!r}; a file is read if it ends in "
+        f"{path} ends in {path.suffix!r}; a file is read if it is an image or ends in "
         f"{', '.join(READERS)} or .csv"
     )
 

@@ -122,6 +122,8 @@ class EmbeddingStream:
         Drawn with repeats, which are dropped: no list of all items is ever held.
         """
         count = len(self.dataset)
+        if self._known is not None and len(self._known[0]) >= min(most, count):
+            return self._known
         if count <= most:
             chosen = torch.arange(count)
         else:
@@ -129,6 +131,10 @@ class EmbeddingStream:
             chosen = torch.randint(count, (most,), generator=generator).unique()
         self._known = chosen, self._embed(chosen)
         return self._known
+
+    def remember(self, indices: Tensor, rows: Tensor) -> None:
+        """Takes embeddings (m, dim) of ascending indices (m,) that were made before."""
+        self._known = indices, rows
 
     def _embed_new(self, block: Tensor) -> Tensor:
         """Embeddings of consecutive items (b,), those of the sample from memory."""

@@ -66,7 +66,10 @@ class Model:
 
     def open(self, source: str, root: str | None = None, **options: Any) -> Dataset:
         """The items of a source, images read as the network needs them."""
-        dataset = open_dataset(source, root, **options)
+        return self.prepared(open_dataset(source, root, **options))
+
+    def prepared(self, dataset: Dataset) -> Dataset:
+        """The data set, its images read as the network needs them."""
         if not dataset.holds_images:
             return dataset
         return dataset.reading(side=self.spec.side, channels=self.spec.channels)
@@ -191,6 +194,34 @@ def load(path: str | os.PathLike[str], network_from: str | None = None) -> Model
     check_finite(network.state_dict(), str(folder / WEIGHTS))
     network.requires_grad_(False).eval()
     return Model(network, coder, spec, _card(folder / CARD), folder)
+
+
+def model_of(
+    index: "Index", given: str | None = None, network_from: str | None = None
+) -> Model:
+    """The model an index was made with, or its coder alone for vectors.
+
+    Args:
+        index: opened from a folder.
+        given: the model folder, if it was moved; None for where the index says it lies,
+            in the index folder itself or elsewhere.
+        network_from: as of ``load``.
+
+    Raises:
+        InputError: the model is not there, or has other codebooks than the index.
+    """
+    path = given or index.notes.get("model")
+    if path is None:
+        return Model(nn.Identity(), index.coder)
+    own = Path() if index.origin is None else index.origin.folder
+    place = Path(path) if given is not None else own / path  # an absolute one stays
+    if given is None and not place.is_dir():
+        raise InputError(
+            f"the model of {own} is not at {place} any more: name it with --model"
+        )
+    model = load(place, network_from)
+    model.check_index(index)
+    return model
 
 
 def _spec(words: dict[str, str], folder: Path) -> NetworkSpec:

@@ -1,0 +1,1 @@
+"""Photo collections: what is known of files, and an index kept in step with them."""
