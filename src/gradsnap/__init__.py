@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         losses,
         methods,
         networks,
+        serve,
         training,
         triplets,
     )
@@ -91,6 +92,9 @@ if TYPE_CHECKING:
     from gradsnap.networks import (
         build_network,
     )
+    from gradsnap.serve.client import (
+        connect,
+    )
 
 __version__ = "0.1.0.dev0"
 
@@ -156,6 +160,7 @@ _HOMES = {
     ),
     "methods": ("QuantizationPenalty",),
     "networks": ("build_network",),
+    "serve.client": ("connect",),
 }
 """The module of every name that is not a module itself."""
 
@@ -205,6 +210,7 @@ __all__ = [
     "TripletLoss",
     "build_network",
     "coders",
+    "connect",
     "data",
     "embed",
     "evaluation",
@@ -219,6 +225,7 @@ __all__ = [
     "mean_average_precision",
     "methods",
     "networks",
+    "serve",
     "training",
     "triplets",
 ]

@@ -18,6 +18,7 @@ from gradsnap.cli import (
     info,
     reproduce,
     search,
+    serve,
     train,
     tune,
 )
@@ -54,6 +55,7 @@ app.command("reproduce", epilog=reproduce.EXAMPLES)(_quietly(reproduce.reproduce
 app.command("encode", epilog=encode.EXAMPLES)(_quietly(encode.encode))
 app.command("index", epilog=index.EXAMPLES)(_quietly(index.index))
 app.command("search", epilog=search.EXAMPLES)(_quietly(search.search))
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("export", epilog=export.EXAMPLES)(_quietly(export.export))
 app.command("info", epilog=info.EXAMPLES)(_quietly(info.info))
 

@@ -1,0 +1,202 @@
+"""A batch of queries to their nearest items: alike ones are searched together."""
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradsnap.errors import InputError
+from gradsnap.index import Index, SearchResult
+from gradsnap.index.lists import ListedIndex
+from gradsnap.serve.floats import nearest_by_floats
+from gradsnap.serve.opened import Version
+from gradsnap.serve.plain import plain_row
+from gradsnap.serve.refusals import Refusal, no_item, unreadable
+
+Id = int | str
+
+
+@dataclass(frozen=True)
+class Options:
+    """How is searched; queries that agree in it go through the index together."""
+
+    k: int = 10
+    probe: int | None = None
+    """Lists to look into; None for as many as the index does by itself."""
+    rerank: int | None = None
+    """As of ``Index.search``."""
+    where: str | None = None
+    """A condition on metadata."""
+    within: tuple[Id, ...] | None = None
+    """Ids to search among."""
+    floats: bool = False
+    """Rank by kept embeddings instead of codes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """A query: a vector (dim,), or an item of the index."""
+
+    options: Options
+    vector: Tensor | None = None
+    item: Id | None = None
+    version: Version | None = None
+    """Which one to search; the newest if None."""
+    metadata: bool = True
+    """Whether results come with their metadata."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The nearest items of one query, nearest first."""
+
+    ids: list[Id]
+    distances: list[float]
+    metadata: list[dict[str, Any]]
+    """Empty rows where none was asked for."""
+    version: Version
+    milliseconds: float
+    """Of the search, together with the queries of its batch."""
+    together: int
+    """How many queries that were."""
+
+
+def answers(newest: Version, queries: Sequence[Wanted]) -> list[Found | Exception]:
+    """The answer to each query, or why there is none."""
+    found: list[Found | Exception] = [no_item("")] * len(queries)
+    groups: dict[tuple[Version, Options, bool], list[int]] = defaultdict(list)
+    for place, one in enumerate(queries):
+        version = one.version or newest
+        if one.item is not None and one.item not in version.index:
+            found[place] = no_item(one.item)
+        else:
+            groups[version, one.options, one.item is not None].append(place)
+    for (version, options, _), places in groups.items():
+        alike = [queries[place] for place in places]
+        for place, answer in zip(places, _group(version, options, alike), strict=True):
+            found[place] = answer
+    return found
+
+
+def _group(
+    version: Version, options: Options, queries: list[Wanted]
+) -> Sequence[Found | Exception]:
+    started = time.perf_counter()
+    try:
+        result = _nearest(version.index, options, queries)
+    except InputError as error:
+        return [unreadable(str(error))] * len(queries)
+    took = 1000 * (time.perf_counter() - started)
+    rows = [_kept(*pair) for pair in zip(*_lists(result), strict=True)]
+    words = _metadata(version.index, rows, any(one.metadata for one in queries))
+    return [
+        Found([i for i, _ in row], [d for _, d in row], known, version, took, len(rows))
+        for row, known in zip(rows, words, strict=True)
+    ]
+
+
+def _nearest(index: Index, options: Options, queries: list[Wanted]) -> SearchResult:
+    """One search for queries that agree in all options."""
+    own: dict[str, Any] = {"where": options.where}
+    if options.within is not None:
+        own["within"] = list(options.within)
+    rows = [one.vector for one in queries if one.vector is not None]
+    items: list[Any] = [one.item for one in queries if one.item is not None]
+    if options.floats:
+        vectors = torch.stack(rows) if rows else None
+        return nearest_by_floats(index, vectors, items, options.k, **own)
+    with probing(index, options.probe):
+        if rows:
+            return index.search(
+                torch.stack(rows), options.k, rerank=options.rerank, **own
+            )
+        return index.search_items(items, options.k, rerank=options.rerank, **own)
+
+
+class probing:
+    """An index that looks into so many lists for a while; by one thread at a time.
+
+    Raises:
+        Refusal: the index has no lists.
+    """
+
+    def __init__(self, index: Index, probe: int | None) -> None:
+        self.index, self.probe, self.before = index, probe, 0
+
+    def __enter__(self) -> None:
+        if self.probe is None:
+            return
+        if not isinstance(self.index, ListedIndex):
+            raise InputError(f"probe is for lists, and this is {self.index.kind}")
+        self.before, self.index.probes = self.index.probes, self.probe
+
+    def __exit__(self, *error: object) -> None:
+        if self.before and isinstance(self.index, ListedIndex):
+            self.index.probes = self.before
+
+
+def _lists(result: SearchResult) -> tuple[list[list[Any]], list[list[float]]]:
+    ids = result.ids if isinstance(result.ids, list) else result.ids.tolist()
+    return ids, result.distances.tolist()
+
+
+def _kept(ids: list[Any], distances: list[float]) -> list[tuple[Id, float]]:
+    """Without the padding where fewer items could be found."""
+    pairs = zip(ids, distances, strict=True)
+    return [(one, far) for one, far in pairs if one != -1 and one is not None]
+
+
+def _metadata(
+    index: Index, rows: list[list[tuple[Id, float]]], wanted: bool
+) -> list[list[dict[str, Any]]]:
+    """The metadata of all results, looked up at once."""
+    if not wanted or not has_metadata(index):
+        return [[] for _ in rows]
+    every: list[Any] = [one for row in rows for one, _ in row]
+    words = iter(index.metadata(every) if every else [])
+    return [[plain_row(next(words)) for _ in row] for row in rows]
+
+
+def has_metadata(index: Index) -> bool:
+    """Whether anything is kept beside the codes."""
+    return any(segment.stored is not None for segment in index.items.segments)
+
+
+def item_id(index: Index, given: Id) -> Id:
+    """An id of the index's own type; a decimal text is a number where ids are numbers.
+
+    Raises:
+        Refusal: the index holds no such item.
+    """
+    if index.items.named:
+        found: Id = str(given)
+    elif isinstance(given, str) and given.isascii() and given.isdecimal():
+        found = int(given)
+    else:
+        found = given
+    if isinstance(found, int) and not 0 <= found < 2**63 - 1:
+        raise no_item(given)
+    if found not in index:
+        raise no_item(given)
+    return found
+
+
+def checked_vector(index: Index, row: Tensor) -> Tensor:
+    """A query (dim,) in float32.
+
+    Raises:
+        Refusal: its length is another, or a number is not finite.
+    """
+    dim = index.coder.dim
+    if not index.takes_vectors:
+        raise Refusal(422, "this index holds ready hashes: search it by id")
+    if row.shape != (dim,):
+        raise unreadable(f"a vector of this index has {dim} numbers, got {len(row)}")
+    row = row.float()
+    if not bool(row.isfinite().all()):
+        raise unreadable("every number of a vector must be finite")
+    return row

@@ -1,0 +1,108 @@
+"""An index folder that stays open: mapped once, opened anew when a writer saved.
+
+A request keeps the version it began with; the next one gets the new version. Nothing
+is dropped, and a version goes when nobody reads it any more.
+"""
+
+import logging
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradsnap.errors import GradsnapError, InputError
+from gradsnap.index import Index, load_index
+from gradsnap.index.folder_reading import MANIFEST
+from gradsnap.inference.model import Model, load
+from gradsnap.serve.settings import ServeSettings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """An index as one save left it, and the model that embeds its queries."""
+
+    index: Index
+    model: Model | None
+    """None where only vectors and items can be asked for."""
+    generation: int
+    """How often the folder was saved."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the codebooks, which queries must be embedded for."""
+        return self.index.fingerprint
+
+
+class OpenedIndex:
+    """A folder, and its newest version.
+
+    Args:
+        name: what requests call it.
+        folder: the index folder.
+        settings: where the model lies, if it was moved.
+
+    Raises:
+        InputError: there is no index, or its model is not that of its codes.
+    """
+
+    def __init__(self, name: str, folder: Path, settings: ServeSettings) -> None:
+        self.name, self.folder, self.settings = name, folder, settings
+        self._opening = threading.Lock()
+        self._seen = self._stamp()
+        self.version = self._open(None)
+        self.reopened = 0
+
+    def refresh(self) -> bool:
+        """Opens the folder anew if it was saved; whether it was.
+
+        A folder that cannot be opened leaves the version that is served.
+        """
+        with self._opening:
+            stamp = self._stamp()
+            if stamp == self._seen or stamp is None:
+                return False
+            try:
+                self.version = self._open(self.version)
+            except (GradsnapError, OSError) as error:
+                logger.warning("%s cannot be opened anew: %s", self.name, error)
+                self._seen = stamp
+                return False
+            self._seen = stamp
+            self.reopened += 1
+            return True
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        """What changes when a manifest is replaced."""
+        try:
+            found = os.stat(self.folder / MANIFEST)
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _open(self, before: Version | None) -> Version:
+        index = load_index(self.folder)
+        if self.settings.root is not None and index.roots:
+            index.roots = index.roots.moved("", self.settings.root)
+        for _ in index.items.columns():
+            pass  # codes are unpacked now, not by the first query
+        same = before is not None and before.fingerprint == index.fingerprint
+        model = before.model if before is not None and same else self._model(index)
+        generation = 0 if index.origin is None else index.origin.manifest["generation"]
+        return Version(index, model, generation)
+
+    def _model(self, index: Index) -> Model | None:
+        given = self.settings.model
+        path = given or index.notes.get("model")
+        if path is None or (given is None and not Path(path).is_dir()):
+            return None
+        model = load(path, self.settings.network_from)
+        try:
+            model.check_index(index)
+        except InputError:
+            if given is not None:
+                raise
+            logger.warning("the model of %s was trained anew; vectors only", self.name)
+            return None
+        return model
