@@ -16,6 +16,8 @@ Examples:
 
 `gradsnap demo` – a minute or two; then open report/index.html in a browser
 
+`gradsnap demo --quick` – seconds, to see that an installation works; its figures mean little
+
 `gradsnap demo --seeds 5 --out /tmp/report --json`
 """
 
@@ -26,6 +28,9 @@ def demo(
     seeds: Annotated[
         int, typer.Option(help="How often each network is trained.", min=1)
     ] = 3,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Seconds instead: does it run?")
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -38,7 +43,8 @@ def demo(
     from gradsnap.cli.output import say
     from gradsnap.demo import DemoSettings, record, run_demo
 
-    found = run_demo(out, DemoSettings(seeds=seeds))
+    settings = DemoSettings.quick() if quick else DemoSettings(seeds=seeds)
+    found = run_demo(out, settings)
     told = record(found) | {"report": str(out / "index.html")}
     if as_json:
         say("", told, as_json=True, quiet=quiet)

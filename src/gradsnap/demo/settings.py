@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from gradsnap.errors import InputError
 from gradsnap.training import TrainingConfig, make_config
@@ -77,6 +77,12 @@ class DemoSettings:
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise InputError(f"seeds must be at least 1, got {self.seeds}")
+
+    @classmethod
+    def quick(cls) -> Self:
+        """One seed, one trial a side and few steps: whether it runs, not how well."""
+        first = {layer: trials[:1] for layer, trials in TRIALS.items()}
+        return cls(seeds=1, steps=60, trials=first, lengths=(4, 8))
 
     @property
     def bits(self) -> int:
