@@ -109,6 +109,22 @@ class PackedStrings(Sequence[str]):
         return f"PackedStrings({len(self)} strings)"
 
 
+def shown(text: str) -> str:
+    r"""The text for a terminal or a page: what cannot be printed is escaped.
+
+    Control characters could move the cursor or forge lines; bytes that are no UTF-8
+    cannot be written at all.
+
+    Example:
+        >>> print(shown("caf\udce9 \x1b[1m.jpg"))
+        caf\udce9 \x1b[1m.jpg
+    """
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii")
+        for one in text
+    )
+
+
 def _encode(string: str) -> bytes:
     try:
         return string.encode("utf-8", "surrogateescape")

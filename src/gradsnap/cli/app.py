@@ -4,7 +4,7 @@ import functools
 import logging
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +16,14 @@ from gradsnap.cli import (
     export,
     index,
     info,
+    remove,
     reproduce,
     search,
     serve,
+    sync,
     train,
     tune,
+    update,
 )
 
 Verb = Callable[..., None]
@@ -56,8 +59,44 @@ app.command("encode", epilog=encode.EXAMPLES)(_quietly(encode.encode))
 app.command("index", epilog=index.EXAMPLES)(_quietly(index.index))
 app.command("search", epilog=search.EXAMPLES)(_quietly(search.search))
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("sync", epilog=sync.EXAMPLES)(_quietly(sync.sync))
+app.command("remove", epilog=remove.EXAMPLES)(_quietly(remove.remove))
+app.command("update", epilog=update.EXAMPLES)(_quietly(update.update))
 app.command("export", epilog=export.EXAMPLES)(_quietly(export.export))
 app.command("info", epilog=info.EXAMPLES)(_quietly(info.info))
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from gradsnap import __version__
+
+        typer.echo(f"gradsnap {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Learn embeddings that survive quantization, then search them by short codes."""
+
+
+class _Escaping(logging.Formatter):
+    """Lines of which nothing can move the cursor, whatever a file is called."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _printable(super().format(record))
+
+
+def _printable(text: str) -> str:
+    from gradsnap.strings import shown
+
+    return "\n".join(map(shown, text.split("\n")))
 
 
 def main() -> None:
@@ -67,7 +106,9 @@ def main() -> None:
     """
     from gradsnap.errors import GradsnapError
 
-    logging.basicConfig(format="%(message)s")  # to stderr
+    handler = logging.StreamHandler()  # to stderr
+    handler.setFormatter(_Escaping("%(message)s"))
+    logging.basicConfig(handlers=[handler])
     try:
         app()
     except KeyboardInterrupt:
@@ -89,5 +130,5 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def _stop(sentence: str, code: int) -> None:
-    print(sentence, file=sys.stderr)  # noqa: T201
+    print(_printable(sentence), file=sys.stderr)  # noqa: T201
     sys.exit(code)

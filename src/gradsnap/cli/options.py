@@ -10,6 +10,12 @@ Root = Annotated[str | None, typer.Option(help="Folder of a data set given by na
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out bad images and count them.")
 ]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        help='Only what fulfils a condition, such as label = "cat" and year > 2020.'
+    ),
+]
 Workers = Annotated[int, typer.Option(help="Processes that decode images.")]
 NetworkFrom = Annotated[
     str | None,

@@ -3,7 +3,13 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+UNBOUNDED = 100_000
+"""Columns of what is no terminal: no line is cut or broken."""
 
 
 def say(title: str, facts: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
@@ -13,13 +19,29 @@ def say(title: str, facts: Mapping[str, Any], *, as_json: bool, quiet: bool) -> 
     if as_json:
         sys.stdout.write(json.dumps(facts, indent=2, default=str) + "\n")
         return
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", show_header=False)
+    table = Table(title=Text(readable(title)), title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), _as_text(value))
-    Console().print(table)
+        table.add_row(name.replace("_", " "), Text(readable(_as_text(value))))
+    console().print(table)
+
+
+def console() -> "Console":
+    """For standard output: as wide as the terminal, or as wide as lines are."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else UNBOUNDED)
+
+
+def readable(text: str) -> str:
+    """The text with what cannot be printed escaped, line by line."""
+    from gradsnap.strings import shown
+
+    return "\n".join(map(shown, text.split("\n")))
 
 
 def as_facts(figures: Mapping[str, float], name: str, title: str) -> dict[str, Any]:

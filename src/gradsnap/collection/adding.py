@@ -81,6 +81,17 @@ class ChosenItems:
         return dataclasses.replace(self, items=own)
 
 
+def add_items(
+    index: Index, stream: EmbeddingStream, beside: SideTable | None = None
+) -> None:
+    """Adds the images of a stream, all of them or none; nothing is saved."""
+    blocks = list(stream.blocks("indexing"))
+    ids = ids_of(index, stream.dataset)
+    for block, rows in blocks:
+        own = [ids[place] for place in block.tolist()]
+        index.add(rows, own, metadata_of(stream.dataset, block, beside))
+
+
 def fill(
     index: Index, stream: EmbeddingStream, out: Path, beside: SideTable | None = None
 ) -> Index:

@@ -111,6 +111,15 @@ class SideTable:
         return found
 
 
+def cells(texts: Sequence[str]) -> Any:
+    """A pyarrow column of texts, as the narrowest kind that all of them are."""
+    import pyarrow
+
+    kind = _kind_of(texts)
+    values = [_read(text, kind) for text in texts]
+    return pyarrow.array(values, pyarrow.type_for_alias(kind))
+
+
 def _key_of(header: Sequence[str]) -> int:
     lower = [name.lower() for name in header]
     return next((lower.index(key) for key in KEYS if key in lower), 0)

@@ -14,7 +14,7 @@ from gradsnap.data.dataset import Dataset
 from gradsnap.data.images import FORMAT_OF, ImageFiles, ImageOptions, sort_files
 from gradsnap.errors import GradsnapError, InputError
 from gradsnap.progress import track
-from gradsnap.strings import PackedStrings
+from gradsnap.strings import PackedStrings, shown
 
 logger = logging.getLogger(__name__)
 
@@ -214,7 +214,7 @@ def image_dataset(
 
 def first_few(names: Sequence[str]) -> str:
     """The first names of a list, for a message."""
-    return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+    return ", ".join(map(shown, names[:SHOWN])) + (", …" if len(names) > SHOWN else "")
 
 
 def find_root(
@@ -242,9 +242,8 @@ def find_root(
     )
 
 
-def _without_broken(root: Path, listing: Listing, options: ImageOptions) -> Listing:
-    """Decodes all images, a block at a time, in threads (decoding frees Python)."""
-    images = ImageFiles(root, PackedStrings.of(listing.names), options)
+def decodable(images: ImageFiles) -> list[bool]:
+    """Which of n images can be decoded; done in threads, a block at a time."""
 
     def decodes(place: int) -> bool:
         try:
@@ -256,8 +255,13 @@ def _without_broken(root: Path, listing: Listing, options: ImageOptions) -> List
     fine: list[bool] = []
     places = range(len(images))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start in track(places[::BLOCK], f"checking the images of {root}"):
+        for start in track(places[::BLOCK], f"checking the images of {images.root}"):
             fine += pool.map(decodes, places[start : start + BLOCK])
+    return fine
+
+
+def _without_broken(root: Path, listing: Listing, options: ImageOptions) -> Listing:
+    fine = decodable(ImageFiles(root, PackedStrings.of(listing.names), options))
     good = torch.tensor(fine, dtype=torch.bool)
     pairs = list(zip(listing.names, fine, strict=True))
     return replace(

@@ -32,6 +32,7 @@ from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
 from gradsnap.index.segment_files import (
     files_of,
     open_segment,
+    rewrite_words,
     write_removed,
     write_segment,
 )
@@ -73,6 +74,7 @@ def save_index(index: Index, path: str | os.PathLike[str]) -> None:
 
 def _map_saved(folder: Path, segment: Segment, entry: dict[str, Any]) -> Segment:
     """The saved segment, mapped, so that a long stream of items leaves memory."""
+    segment.restated = False
     if segment.name == entry["name"]:
         return segment
     segment.name = entry["name"]
@@ -133,6 +135,8 @@ def _write(
         entry = known.get(segment.name)
         if entry is None:
             entry = write_segment(folder, f"{stem}.{number}", segment)
+        elif segment.restated:
+            entry = rewrite_words(folder, f"{stem}.{number}", segment, entry)
         entry = {key: value for key, value in entry.items() if key != "removed"}
         if len(segment.removed):
             file = f"{stem}.{number}.removed"

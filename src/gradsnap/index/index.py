@@ -2,6 +2,7 @@
 
 import os
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -12,6 +13,7 @@ from gradsnap.coders.checks import checked_codes
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import pack
 from gradsnap.errors import InputError
+from gradsnap.index.changing import rename_items, update_items
 from gradsnap.index.metadata import Metadata, checked_metadata
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.searching import Searchable
@@ -194,6 +196,30 @@ class Index(Searchable):
         positions = self.items.positions(ids)
         for segment, at in zip(self.items.segments, positions, strict=True):
             segment.remove(at)
+        return self
+
+    def rename(self, renames: Mapping[str, str]) -> Self:
+        """Gives items other string ids, new by old; codes and order stay.
+
+        Raises:
+            InputError: an id is not in the index, or a new one is taken; nothing is
+                renamed then.
+        """
+        rename_items(self.items, renames)
+        return self
+
+    def update(self, ids: GivenIds, metadata: Metadata) -> Self:
+        """Replaces columns of metadata of some items; all others stay.
+
+        Args:
+            ids: n of them.
+            metadata: columns of n values by name, or a pyarrow table.
+
+        Raises:
+            InputError: an id is not in the index, or a column holds another kind of
+                values.
+        """
+        update_items(self.items, ids, metadata)
         return self
 
     def compact(self) -> Self:

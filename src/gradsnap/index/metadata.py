@@ -111,6 +111,8 @@ def _read_whole(file: FileIO, into: memoryview) -> None:
 
 
 def _plain(column: Any) -> Any:
+    if isinstance(column, _arrow().Array):
+        return column
     return column.tolist() if hasattr(column, "tolist") else list(column)
 
 

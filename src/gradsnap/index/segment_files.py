@@ -22,14 +22,15 @@ DTYPES = {
     "uint64": np.uint64,
 }
 
+WORDS = ("text", "ends")
+"""Columns of the names, which may change while the others stay."""
+
 
 def write_segment(folder: Path, name: str, segment: Segment) -> Entry:
     """Writes the columns that never change; gives their entry of the manifest."""
     columns: Entry = {}
     for column, array in _columns(segment):
-        file = f"{name}.{column}"
-        _write(folder / file, array)
-        columns[column] = [file, array.dtype.name, list(array.shape)]
+        columns[column] = _write_column(folder, f"{name}.{column}", array)
     entry: Entry = {
         "name": name,
         "items": len(segment),
@@ -42,11 +43,22 @@ def write_segment(folder: Path, name: str, segment: Segment) -> Entry:
     return entry
 
 
+def rewrite_words(folder: Path, name: str, segment: Segment, entry: Entry) -> Entry:
+    """Writes names and metadata anew; the entry with them, and with the old codes."""
+    columns = dict(entry["columns"])
+    for column, array in _columns(segment):
+        if column in WORDS:
+            columns[column] = _write_column(folder, f"{name}.{column}", array)
+    entry = {**entry, "columns": columns}
+    if segment.stored is not None:
+        entry["metadata"] = f"{name}.parquet"
+        write_metadata(segment.table, folder / entry["metadata"])
+    return entry
+
+
 def write_removed(folder: Path, file: str, segment: Segment) -> list[Any]:
     """Writes which positions are removed; gives the column's entry."""
-    removed = narrow(segment.removed)
-    _write(folder / file, removed)
-    return [file, removed.dtype.name, list(removed.shape)]
+    return _write_column(folder, file, narrow(segment.removed))
 
 
 def open_segment(folder: Path, entry: Entry) -> Segment:
@@ -101,9 +113,10 @@ def _columns(segment: Segment) -> Iterator[tuple[str, Array]]:
         yield "ends", np.asarray(segment.names.ends)
 
 
-def _write(path: Path, array: Array) -> None:
-    with path.open("wb") as file:
+def _write_column(folder: Path, name: str, array: Array) -> list[Any]:
+    with (folder / name).open("wb") as file:
         np.ascontiguousarray(array).tofile(file)
+    return [name, array.dtype.name, list(array.shape)]
 
 
 def _map_column(folder: Path, column: list[Any]) -> Array:

@@ -30,8 +30,8 @@ def _nothing() -> Array:
 class Segment:
     """Items by position; in memory, or mapped from files.
 
-    Nothing but ``removed`` ever changes: removing marks positions, and ``merge``
-    leaves them out.
+    Codes never change: removing marks positions, and ``merge`` leaves them out. Names
+    and metadata may be replaced as a whole.
     """
 
     codes: Array
@@ -52,6 +52,8 @@ class Segment:
     """Positions that no longer count, int64, ascending."""
     name: str | None = None
     """What its files are called; None until saved."""
+    restated: bool = False
+    """Whether names or metadata changed since it was saved."""
 
     def __len__(self) -> int:
         return len(self.codes)
