@@ -14,10 +14,11 @@ from safetensors.torch import load_file
 
 from gradsnap.coders import Coder, load_coder
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import replacing
+from gradsnap.files import check_finite, replacing
 from gradsnap.index.index import Index
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
 from gradsnap.index.roots import Roots
+from gradsnap.index.schema import check_manifest, check_segment
 from gradsnap.index.segment_files import open_segment
 
 MANIFEST = "manifest.json"
@@ -32,16 +33,6 @@ ATTEMPTS = 5
 """Tries to open a folder that a writer changes meanwhile."""
 
 Manifest = dict[str, Any]
-
-FIELDS = {
-    "token": str,
-    "generation": int,
-    "kind": str,
-    "config": dict,
-    "next_id": int,
-    "segments": list,
-    "files": dict,
-}
 
 
 class Origin(NamedTuple):
@@ -91,7 +82,9 @@ def _open(folder: Path, content: Manifest, given: Coder | None) -> Index:
     coder = _coder(folder, content, given)
     try:
         index = _rebuild(folder, content, coder)
-        index.items.segments = [open_segment(folder, e) for e in content["segments"]]
+        for entry in content["segments"]:
+            check_segment(folder, content, entry, index)
+            index.items.segments.append(open_segment(folder, entry))
     except FileFormatError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -138,7 +131,9 @@ def _rebuild(folder: Path, content: Manifest, coder: Coder | None) -> Index:
         raise FileFormatError(f"{folder} cannot be opened: {error}") from error
     if "state" in parts:
         try:
-            index.restore(load_file(folder / parts["state"]))
+            state = load_file(folder / parts["state"])
+            check_finite(state, str(folder / parts["state"]))
+            index.restore(state)
         except SafetensorError as error:
             raise FileFormatError(f"{folder / parts['state']}: {error}") from error
     return index
@@ -177,9 +172,7 @@ def read_manifest(folder: Path) -> Manifest:
     given = content.pop("sha256", None)
     if given != _digest(content):
         raise FileFormatError(f"{path} was changed: its checksum does not fit")
-    for field, kind in FIELDS.items():
-        if not isinstance(content.get(field), kind):
-            raise FileFormatError(f"{path} lacks {field!r}")
+    check_manifest(path, content)
     return content
 
 
@@ -198,8 +191,6 @@ def check_files(folder: Path, content: Manifest, *, every_byte: bool = False) ->
     """
     for name, entry in content["files"].items():
         path = folder / name
-        if Path(name).name != name:
-            raise FileFormatError(f"{folder}: the manifest names a file {name!r}")
         if not path.is_file():
             raise FileFormatError(f"{path} is missing")
         size = path.stat().st_size

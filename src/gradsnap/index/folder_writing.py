@@ -209,7 +209,9 @@ def only_writer(folder: Path) -> Iterator[None]:
         InputError: another process, or another thread, is writing.
     """
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        # A link in its place would make a file wherever it points.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(folder / LOCK, flags, 0o666)
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror}") from error
     try:

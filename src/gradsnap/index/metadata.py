@@ -69,10 +69,11 @@ class StoredTable:
 
     Args:
         path: of the file.
+        rows: how many it must have.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, rows: int) -> None:
+        self.path, self.rows = path, rows
         self._file = path.open("rb", buffering=0)
         weakref.finalize(self, self._file.close)
 
@@ -95,9 +96,15 @@ class StoredTable:
             self._file.seek(0)
             _read_whole(self._file, memoryview(memory))
             reader = arrow.BufferReader(memory)
-            return parquet.ParquetFile(reader, pre_buffer=False).read(use_threads=False)
+            file = parquet.ParquetFile(reader, pre_buffer=False)
+            table = file.read(use_threads=False)
         except (arrow.ArrowException, OSError) as error:
             raise FileFormatError(f"{self.path} cannot be read: {error}") from error
+        if table.num_rows != self.rows:
+            raise FileFormatError(
+                f"{self.path} holds {table.num_rows} rows for {self.rows} items"
+            )
+        return table
 
 
 def _read_whole(file: FileIO, into: memoryview) -> None:

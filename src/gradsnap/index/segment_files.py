@@ -83,7 +83,7 @@ def open_segment(folder: Path, entry: Entry) -> Segment:
         name=str(entry["name"]),
     )
     if "metadata" in entry:
-        segment.stored = StoredTable(folder / entry["metadata"])
+        segment.stored = StoredTable(folder / entry["metadata"], len(segment))
     if "removed" in entry:
         segment.removed = _map_column(folder, entry["removed"]).astype(np.int64)
     _check(folder, segment, int(entry["items"]))
