@@ -48,6 +48,9 @@ class Coder(nn.Module, ABC):
     statistics: ClassVar[frozenset[str]] = frozenset({"fitted"})
     """Buffers that do not change what a code means, and so not the fingerprint."""
 
+    unbounded: ClassVar[frozenset[str]] = frozenset()
+    """Buffers that may hold infinity."""
+
     num_codebooks: int
     """Integers of a code."""
     codebook_size: int

@@ -102,6 +102,8 @@ class BoostedTreeHasher(Hasher):
     values: Tensor
     biases: Tensor
 
+    unbounded = frozenset({"thresholds"})  # of nodes that send all one way
+
     def __init__(
         self,
         dim: int,
