@@ -1,7 +1,7 @@
 """Batches read in a thread while the one before is worked on."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -45,7 +45,7 @@ class ReadAhead(Generic[Batch]):
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Generator[Batch, None, None]:
         source = iter(self.batches)
         with ThreadPoolExecutor(1) as reader:  # one thread, so the order is kept
             coming = deque(reader.submit(next, source, END) for _ in range(AHEAD))
