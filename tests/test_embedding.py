@@ -1,12 +1,15 @@
 """Embedding many items, in eager torch and through OpenVINO."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import gradsnap as gs
-from gradsnap.data import open_digits
-from gradsnap.inference import engines
+from gradsnap.data import open_dataset, open_digits
+from gradsnap.inference import embedding, engines
 from gradsnap.inference.embedding import EmbeddingStream, evaluating
 from gradsnap.inference.engines import OpenVinoNetwork
 from gradsnap.inference.trunk import Trunk
@@ -127,6 +130,61 @@ def test_a_sample_is_not_embedded_again() -> None:
         torch.cat(parts),
         digits.items.batch(torch.arange(len(digits))).flatten(1).float(),
     )
+
+
+def photo_folder(folder: Path, count: int) -> Path:
+    """JPEGs in colour, of several sizes."""
+    generator = torch.Generator().manual_seed(0)
+    for place in range(count):
+        shape = (20 + place, 30 - place, 3)
+        pixels = torch.randint(256, shape, dtype=torch.uint8, generator=generator)
+        Image.fromarray(pixels.numpy()).save(folder / f"{place}.jpg")
+    return folder
+
+
+@pytest.mark.parametrize("side", [8, 12])  # the network's own, and one to resize from
+def test_photos_are_embedded_alike_by_all(tmp_path: Path, side: int) -> None:
+    pytest.importorskip("openvino")
+    photos = open_dataset(photo_folder(tmp_path, 7), side=side)
+    net = gs.build_network("small", dim=6, side=8, width=4, channels=3)
+    one_by_one = torch.cat([gs.embed(net, photos[i][0][None]) for i in range(7)])
+    for engine in ("torch", "openvino"):
+        found = gs.embed(net, photos, engine=engine, batch_size=3)
+        torch.testing.assert_close(found, one_by_one, rtol=1e-4, atol=1e-5)
+
+
+def test_large_images_come_in_smaller_batches() -> None:
+    seen: list[int] = []
+
+    class Noting(nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append(len(images))
+            return images[:, :, 0, 0].float()
+
+    images = torch.zeros(40, 3, 224, 224, dtype=torch.uint8)
+    gs.embed(Noting(), images, engine="torch")
+    gs.embed(Noting(), images[..., :8, :8], engine="torch")
+    assert seen == [33, 7, 40]
+
+
+def test_a_stream_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openvino")
+    made, digits, net = fast_engines(monkeypatch), open_digits(), network()
+    monkeypatch.setattr(engines, "WORTH_PIXELS", 1)
+    monkeypatch.setattr(embedding, "BLOCK", 1000)
+    blocks = [rows for _, rows in EmbeddingStream(digits, net).blocks("embedding")]
+    assert len(blocks) == 2
+    assert len(made) == 1
+
+
+def test_several_threads_keep_the_order() -> None:
+    pytest.importorskip("openvino")
+    digits, net = open_digits(), network().eval()
+    images = net.preprocess(digits.batch(torch.arange(100))[0])
+    with torch.no_grad():
+        expected = net(images)
+    found = OpenVinoNetwork(net, images[:2], threads=2)(images)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_openvino_says_what_it_cannot_read() -> None:

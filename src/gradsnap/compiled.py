@@ -17,6 +17,7 @@ import torch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 def compiled(function: Function) -> Function:
@@ -45,10 +46,13 @@ def kernels(module: str) -> ModuleType | None:
 
 def spread(work: Callable[[Job], object], jobs: Sequence[Job]) -> None:
     """Calls ``work`` on every job, on as many threads as torch uses."""
+    on_threads(work, jobs)
+
+
+def on_threads(work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
+    """What ``work`` gives for every job, in order, on as many threads as torch uses."""
     threads = min(torch.get_num_threads(), len(jobs))
     if threads <= 1:
-        for job in jobs:
-            work(job)
-        return
+        return [work(job) for job in jobs]
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, jobs))
+        return list(pool.map(work, jobs))

@@ -105,7 +105,9 @@ def main() -> None:
     Exit codes: 0 done, 1 an error, 2 a command that cannot be read, 130 interrupted.
     """
     from gradsnap.errors import GradsnapError
+    from gradsnap.memory import keep_freed_memory
 
+    keep_freed_memory()
     handler = logging.StreamHandler()  # to stderr
     handler.setFormatter(_Escaping("%(message)s"))
     logging.basicConfig(handlers=[handler])

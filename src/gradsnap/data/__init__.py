@@ -1,5 +1,6 @@
 """Data: images and vectors by index, and the protocols that divide them."""
 
+from gradsnap.data.ahead import ReadAhead
 from gradsnap.data.augment import (
     Augmentation,
     Augmentations,
@@ -64,6 +65,7 @@ __all__ = [
     "Protocol",
     "RandomCrop",
     "RandomFlip",
+    "ReadAhead",
     "RowProtocol",
     "Split",
     "StoredImages",

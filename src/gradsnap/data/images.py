@@ -15,6 +15,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.compiled import on_threads
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.strings import PackedStrings
 
@@ -135,11 +136,11 @@ def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
     if side is not None:
         # A JPEG file decodes straight to a smaller size.
         image.draft(mode, (side, side))
-    upright = ImageOps.exif_transpose(image)
-    if upright.mode.startswith("I"):
-        sixteen = np.asarray(upright).clip(0, 65535)
-        upright = Image.fromarray((sixteen // 256).astype(np.uint8))
-    converted = upright.convert(mode)
+    ImageOps.exif_transpose(image, in_place=True)
+    if image.mode.startswith("I"):
+        sixteen = np.asarray(image).clip(0, 65535)
+        image = Image.fromarray((sixteen // 256).astype(np.uint8))
+    converted = image if image.mode == mode else image.convert(mode)
     if side is None:
         return converted
     return converted.resize((side, side), Image.Resampling.BILINEAR)
@@ -162,10 +163,13 @@ class ImageFiles:
         return len(self.names)
 
     def batch(self, indices: Tensor) -> Tensor:
-        """The images at indices (b,), uint8 (b, channels, height, width)."""
+        """The images at indices (b,), uint8 (b, channels, height, width).
+
+        They lie in memory as they were decoded, with the channels of a pixel together.
+        """
         paths = [self.root / self.names[index] for index in indices.tolist()]
         try:
-            images = [decode_image(path, self.options) for path in paths]
+            images = on_threads(lambda path: decode_image(path, self.options), paths)
         except FileFormatError as error:
             raise FileFormatError(f"{error}; --skip-bad leaves such out") from error
         for path, image in zip(paths, images, strict=True):
@@ -174,7 +178,8 @@ class ImageFiles:
                     f"{paths[0]} and {path} have the shapes {tuple(images[0].shape)} "
                     f"and {tuple(image.shape)}; give a side to resize all images to"
                 )
-        return torch.stack(images)
+        pixels = torch.stack([image.permute(1, 2, 0) for image in images])
+        return pixels.permute(0, 3, 1, 2)  # (b, c, h, w)
 
     def reading(self, side: int | None, channels: int | None) -> "ImageFiles":
         """The same images at another size; nothing is decoded yet."""

@@ -7,14 +7,21 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from gradsnap.data import Dataset, OrderedBatches, StoredItems, loader
+from gradsnap.data import Dataset, OrderedBatches, ReadAhead, StoredItems, loader
 from gradsnap.errors import InputError
-from gradsnap.inference.engines import engine_for
+from gradsnap.inference.engines import Engine, device_of, engine_for
 from gradsnap.progress import track
 from gradsnap.strings import PackedStrings
 
 BLOCK = 16_384
 """Rows of a stream that are held at once."""
+
+AT_ONCE = 256
+"""Items of a batch, if they are not large images on a CPU."""
+
+VALUES_AT_ONCE = 5_000_000
+"""Pixels, in all channels, of a batch on a CPU: 33 photos of 224 pixels. The network
+starts sooner than on more, and its layers take less memory."""
 
 SAMPLE_SEED = 0
 
@@ -24,9 +31,9 @@ def embed(
     items: Dataset | Tensor,
     indices: Tensor | None = None,
     *,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     workers: int = 0,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
 ) -> Tensor:
     """Embeddings (n, dim) of a data set's items, or of a tensor of items.
 
@@ -37,10 +44,11 @@ def embed(
         network: any module from a batch of items to embeddings (b, dim).
         items: a data set, or a tensor (n, …) of images or vectors.
         indices: which items, int64 (n,); None is all of them, in order.
-        batch_size: items at once.
-        workers: processes that read and decode.
+        batch_size: items at once; 256 if not given, fewer for large images on a CPU.
+        workers: processes that read and decode; 0 is a thread of this one.
         engine: "torch", "openvino", or "auto", which takes OpenVINO for images on a
-            CPU where it is installed and there are enough of them.
+            CPU where it is installed and there are enough of them; or an engine that
+            was made before.
 
     Returns:
         On the CPU, in float32.
@@ -71,20 +79,32 @@ def embedded_batches(
     network: nn.Module,
     dataset: Dataset,
     indices: Tensor,
-    batch_size: int,
+    batch_size: int | None,
     workers: int,
-    engine: str,
+    engine: str | Engine,
 ) -> Iterator[Tensor]:
-    """Embeddings of one batch after the other, float32, on the network's device."""
+    """Embeddings of one batch after the other, float32, on the network's device.
+
+    The next batches are read and decoded meanwhile.
+    """
     if len(indices) == 0:
         raise InputError("there is nothing to embed: no items were given")
-    batches = loader(dataset, OrderedBatches(indices, batch_size), workers)
+    size = batch_size or _fitting_size(network, dataset)
+    batches = loader(dataset, OrderedBatches(indices, size), workers)
+    reading = batches if workers else ReadAhead(batches)
     with torch.no_grad(), evaluating(network):
         run = None
-        for batch, _ in track(batches, f"embedding {dataset.name}"):
+        for batch, _ in track(reading, f"embedding {dataset.name}"):
             if run is None:
                 run = engine_for(network, len(indices), batch.shape[1:], engine)
             yield run(batch)
+
+
+def _fitting_size(network: nn.Module, dataset: Dataset) -> int:
+    if not dataset.holds_images or device_of(network).type != "cpu":
+        return AT_ONCE
+    values = torch.Size(dataset.item_shape).numel()
+    return max(1, min(AT_ONCE, VALUES_AT_ONCE // values))
 
 
 @dataclass(eq=False)
@@ -105,6 +125,8 @@ class EmbeddingStream:
     workers: int = 0
     _known: tuple[Tensor, Tensor] | None = field(default=None, init=False)
     """Ascending indices (m,) of the sample, and its embeddings (m, dim)."""
+    _engine: Engine | None = field(default=None, init=False)
+    """Made once for all items."""
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -152,7 +174,16 @@ class EmbeddingStream:
         return found
 
     def _embed(self, indices: Tensor) -> Tensor:
-        return embed(self.network, self.dataset, indices, workers=self.workers)
+        if self._engine is None:
+            count, shape = len(self.dataset), self.dataset.item_shape
+            self._engine = engine_for(self.network, count, shape)
+        return embed(
+            self.network,
+            self.dataset,
+            indices,
+            workers=self.workers,
+            engine=self._engine,
+        )
 
 
 @contextlib.contextmanager

@@ -15,8 +15,6 @@ from gradsnap.files import make_folder, replacing
 from gradsnap.inference.embedding import embedded_batches
 from gradsnap.networks import Network
 
-READ_AT_ONCE = 128
-
 
 class Trunk(nn.Module):
     """All of a network but its last layer, as a network of its own."""
@@ -52,9 +50,7 @@ def write_trunk_outputs(
         return
     make_folder(path.parent)
     every = torch.arange(len(dataset))
-    parts = embedded_batches(
-        Trunk(network), dataset, every, READ_AT_ONCE, workers, engine
-    )
+    parts = embedded_batches(Trunk(network), dataset, every, None, workers, engine)
     try:
         with replacing(path) as temporary:
             _write_rows(parts, len(dataset), temporary)
