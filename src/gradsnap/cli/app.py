@@ -3,6 +3,7 @@
 import functools
 import logging
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -111,6 +112,8 @@ def main() -> None:
     handler = logging.StreamHandler()  # to stderr
     handler.setFormatter(_Escaping("%(message)s"))
     logging.basicConfig(handlers=[handler])
+    # Pillow's word about large images; what is too large is an error of ours.
+    warnings.filterwarnings("ignore", message="Image size .* exceeds limit")
     try:
         app()
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn import functional
@@ -37,6 +39,9 @@ it hands to Ghostscript to run, so no other format is ever tried.
 """
 
 FORMAT_OF = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
+
+MOST_PIXELS = 2**27
+"""Of an image that must be decoded whole: half a megabyte can hold so many."""
 
 GREY_WEIGHTS = (19595, 38470, 7471)
 """Red, green and blue in 65536ths (ITU-R 601), as pillow's own grey."""
@@ -120,7 +125,9 @@ def decode_image(
     options = options or ImageOptions()
     mode = "L" if options.channels == 1 else "RGB"
     try:
+        _check_regular(path)
         with Image.open(path, formats=image_formats()) as image:
+            _check_pixels(image)
             pixels = np.array(_upright(image, mode, options.side))
     except FileNotFoundError as error:
         raise InputError(f"there is no image {os.fspath(path)}") from error
@@ -132,6 +139,21 @@ def decode_image(
     return torch.from_numpy(np.atleast_3d(pixels)).permute(2, 0, 1)  # (c, h, w)
 
 
+def _check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuses pipes and devices, which would be waited for."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError("not a regular file")
+
+
+def _check_pixels(image: Image.Image) -> None:
+    """Refuses what would take gigabytes; a JPEG shrinks while it is read."""
+    pixels = image.width * image.height
+    if pixels > MOST_PIXELS and image.format not in ("JPEG", "MPO"):
+        raise OSError(
+            f"{pixels / 1e6:.0f} million pixels, over {MOST_PIXELS / 1e6:.0f}"
+        )
+
+
 def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
     if side is not None:
         # A JPEG file decodes straight to a smaller size.
@@ -140,10 +162,19 @@ def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
     if image.mode.startswith("I"):
         sixteen = np.asarray(image).clip(0, 65535)
         image = Image.fromarray((sixteen // 256).astype(np.uint8))
+    if image.mode == "F":
+        image = Image.fromarray(_bytes_of_floats(np.asarray(image)))
     converted = image if image.mode == mode else image.convert(mode)
     if side is None:
         return converted
     return converted.resize((side, side), Image.Resampling.BILINEAR)
+
+
+def _bytes_of_floats(values: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Floats as bytes: from 0 to 1, to 255 or to 65535, whichever holds them all."""
+    known = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    top = next((one for one in (1, 255, 65535) if known.max(initial=0) <= one), 65535)
+    return (known.clip(0, top) * (255 / top)).astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
