@@ -149,9 +149,7 @@ def _check_pixels(image: Image.Image) -> None:
     """Refuses what would take gigabytes; a JPEG shrinks while it is read."""
     pixels = image.width * image.height
     if pixels > MOST_PIXELS and image.format not in ("JPEG", "MPO"):
-        raise OSError(
-            f"{pixels / 1e6:.0f} million pixels, over {MOST_PIXELS / 1e6:.0f}"
-        )
+        raise OSError(f"{pixels} pixels, more than {MOST_PIXELS}")
 
 
 def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
