@@ -16,7 +16,7 @@ Examples:
 
 `gradsnap demo` – a minute or two; then open report/index.html in a browser
 
-`gradsnap demo --quick` – seconds, to see that an installation works; its figures mean little
+`gradsnap demo --quick` – seconds, to see that it works; its figures mean little
 
 `gradsnap demo --seeds 5 --out /tmp/report --json`
 """
