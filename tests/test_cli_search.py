@@ -167,9 +167,8 @@ def test_bad_input_is_a_sentence(vectors, tmp_path, arguments, words) -> None:
     assert words in gradsnap(*filled)
 
 
-def test_a_query_and_an_id_are_one_too_many(photo_index) -> None:
-    assert "not both" in gradsnap("search", photo_index)
-    assert "not both" in gradsnap("search", photo_index, "x.npy", "--id", "y")
+def test_a_search_needs_a_query(photo_index) -> None:
+    assert "name a query" in gradsnap("search", photo_index)
 
 
 def test_evaluate_and_compare(model, photos, tmp_path) -> None:

@@ -123,13 +123,15 @@ def test_no_photo_is_lost_without_a_word(tmp_path: Path, caplog) -> None:
     assert dataset.batch(torch.arange(4))[0].shape == (4, 3, 10, 12)
     assert dataset.skipped == ("b.HEIC",)
     assert "left out 1 file of kinds that nothing here decodes" in caplog.text
-    assert "pip install pillow-heif): b.HEIC" in caplog.text
+    assert "pip install 'gradsnap[heif]'): b.HEIC" in caplog.text
 
 
 @pytest.mark.usefixtures("without_heif")
 def test_photos_that_nothing_decodes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b.HEIC").touch()
-    with pytest.raises(gs.InputError, match=r"can be read: 1 of kinds .* pillow-heif"):
+    with pytest.raises(
+        gs.InputError, match=r"can be read: 1 of kinds .* gradsnap.heif"
+    ):
         open_dataset(tmp_path)
 
 

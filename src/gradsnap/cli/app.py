@@ -12,6 +12,7 @@ import typer
 from gradsnap.cli import (
     compare,
     demo,
+    duplicates,
     encode,
     evaluate,
     export,
@@ -63,6 +64,7 @@ app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("sync", epilog=sync.EXAMPLES)(_quietly(sync.sync))
 app.command("remove", epilog=remove.EXAMPLES)(_quietly(remove.remove))
 app.command("update", epilog=update.EXAMPLES)(_quietly(update.update))
+app.command("duplicates", epilog=duplicates.EXAMPLES)(_quietly(duplicates.duplicates))
 app.command("export", epilog=export.EXAMPLES)(_quietly(export.export))
 app.command("info", epilog=info.EXAMPLES)(_quietly(info.info))
 

@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,8 @@ Where = Annotated[
         help='Only what fulfils a condition, such as label = "cat" and year > 2020.'
     ),
 ]
+Html = Annotated[Path | None, typer.Option(help="Write a page with small pictures.")]
+Open = Annotated[bool, typer.Option("--open", help="Open such a page in the browser.")]
 Workers = Annotated[int, typer.Option(help="Processes that decode images.")]
 NetworkFrom = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""``gradsnap search``: the nearest items of an image, of vectors, or of an item."""
+"""``gradsnap search``: the nearest items of images, of vectors, or of items."""
 
 import json
 import sys
@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, NetworkFrom, Quiet
+from gradsnap.cli.options import AsJson, Html, NetworkFrom, Open, Quiet, Where
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from gradsnap.index import Index, SearchResult
-    from gradsnap.inference.model import Model
+    from gradsnap.collection.queries import Query
+    from gradsnap.index import Index
 
 EXAMPLES = """
 Examples:
 
-`gradsnap search photos.index query.jpg`
+`gradsnap search photos.index query.jpg --open` – with pictures, in the browser
+
+`gradsnap search photos.index a.jpg b.jpg --together` – what is like both
+
+`gradsnap search photos.index query.jpg --where 'label = "cat" and year > 2020'`
 
 `gradsnap search photos.index --id cats/3.jpg -k 5 --json`
+
+`curl https://example.org/cat.jpg | gradsnap search photos.index -`
 
 `gradsnap search v.index queries.npy -k 100 --probes 32 --json`
 """
@@ -28,15 +32,30 @@ Examples:
 
 def search(
     index: Annotated[Path, typer.Argument(help="An index folder.")],
-    query: Annotated[
-        str | None,
-        typer.Argument(help="An image, a folder of images, or a file of vectors."),
+    queries: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Images, folders of images, files of vectors; - is standard input: "
+            "an image, vectors as .npy, or paths.",
+        ),
     ] = None,
     *,
     item: Annotated[
-        str | None, typer.Option("--id", help="Search by an item of the index.")
+        list[str] | None,
+        typer.Option("--id", help="Search by an item of the index; may be repeated."),
     ] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="One list for all queries, not one for each."),
+    ] = False,
     k: Annotated[int, typer.Option("-k", help="Results of each query.")] = 10,
+    where: Where = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of the table, such as distance,taken,camera,path."),
+    ] = None,
+    html: Html = None,
+    open_: Open = False,
     model: Annotated[
         str | None, typer.Option(help="The model folder, if it was moved.")
     ] = None,
@@ -46,38 +65,36 @@ def search(
     rerank: Annotated[
         int | None, typer.Option(help="How many to compare again, with --keep-half.")
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            help='Only what fulfils a condition, such as label = "cat" and year > 2020.'
-        ),
-    ] = None,
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Prints the nearest items, nearest first, with what the index knows of them."""
+    from gradsnap.cli.checks import check_place
+    from gradsnap.cli.found import check_columns, rows_of
+    from gradsnap.collection import queries as asking
     from gradsnap.errors import InputError
     from gradsnap.index import load_index
-    from gradsnap.inference.model import model_of
 
-    if (query is None) == (item is None):
-        raise InputError("name a query, or an item of the index with --id; not both")
+    if not queries and not item:
+        raise InputError("name a query, or an item of the index with --id")
+    if html is not None:
+        check_place(html)
     opened = load_index(index)
+    wanted = check_columns(opened, columns)
     if probes is not None:
         _set_probes(opened, probes)
-    if item is not None:
-        names, found = [item], opened.search_items(_ids(opened, item), k, where=where)
-    else:
-        rows, names = _queries(query or "", model_of(opened, model, network_from))
-        found = opened.search(rows, k, rerank=rerank, where=where)
-    results = _results(opened, names, found)
-    if quiet:
-        return
-    if as_json:
-        sys.stdout.write(json.dumps(results, indent=2, default=str) + "\n")
-    else:
-        _show(results)
+    asked = _queries(opened, queries or [], item or [], (model, network_from))
+    if together:
+        asked = [asking.together(asked, opened)]
+    results = asking.search(opened, asked, k, where, rerank)
+    found = [
+        (one, rows_of(opened, pairs)) for one, pairs in zip(asked, results, strict=True)
+    ]
+    if html is not None or open_:
+        _write(opened, found, html, open_, quiet or as_json)
+    if not quiet:
+        _show([(one.name, rows) for one, rows in found], wanted, as_json)
 
 
 def _set_probes(opened: "Index", probes: int) -> None:
@@ -88,72 +105,58 @@ def _set_probes(opened: "Index", probes: int) -> None:
     opened.probes = probes  # type: ignore[attr-defined]
 
 
-def _ids(opened: "Index", item: str) -> list[str] | list[int]:
-    from gradsnap.errors import InputError
+def _queries(
+    opened: "Index",
+    words: list[str],
+    items: list[str],
+    model: tuple[str | None, str | None],
+) -> "list[Query]":
+    from gradsnap.cli.selection import item_id
+    from gradsnap.collection.queries import Query, read_queries
+    from gradsnap.inference.model import model_of
 
-    if opened.items.named:
-        return [item]
-    if not item.isdecimal():
-        raise InputError(f"the ids of this index are numbers, got --id {item!r}")
-    return [int(item)]
-
-
-def _queries(path: str, model: "Model") -> "tuple[Tensor, list[str]]":
-    """Embeddings (q, dim) of an image, a folder or a file of vectors, and their names.
-
-    Raises:
-        InputError: an image is asked for, and there is no model to embed it.
-    """
-    from gradsnap.data.folders import is_image
-    from gradsnap.errors import InputError
-
-    if is_image(path):
-        if model.folder is None:
-            raise InputError(
-                f"{path} is an image, and the index knows no model to embed it: name "
-                "one with --model"
-            )
-        return model.embed(model.decode_image(path)), [path]
-    dataset = model.open(path, labelled=False)
-    names = [dataset.names[place] for place in range(len(dataset))]
-    return model.embed(dataset), names
+    asked = []
+    for word in items:
+        one = item_id(opened, word)
+        path = opened.path_of(one)
+        asked.append(Query(str(one), item=one, path=path))
+    if words:
+        made = model_of(opened, *model)
+        asked += read_queries(words, made, lambda: sys.stdin.buffer.read())
+    return asked
 
 
-def _results(
-    opened: "Index", names: list[str], found: "SearchResult"
-) -> list[dict[str, Any]]:
-    """For each query its results, with the metadata the index has of them."""
-    ids = found.ids if isinstance(found.ids, list) else found.ids.tolist()
-    answers = []
-    for name, row, distances in zip(names, ids, found.distances.tolist(), strict=True):
-        pairs = zip(row, distances, strict=True)
-        kept = [(one, far) for one, far in pairs if one not in (-1, None)]
-        words = opened.metadata([one for one, _ in kept]) if kept else []
-        results = [
-            {"id": one, "distance": far, **word}
-            for (one, far), word in zip(kept, words, strict=True)
-        ]
-        answers.append({"query": name, "results": results})
-    return answers
+def _show(
+    found: list[tuple[str, list[dict[str, Any]]]], columns: list[str], as_json: bool
+) -> None:
+    from gradsnap.cli.found import as_json as plain
+    from gradsnap.cli.found import show_table
+
+    if as_json:
+        answers = [{"query": name, "results": rows} for name, rows in found]
+        sys.stdout.write(json.dumps(answers, indent=2, default=plain) + "\n")
+        return
+    for name, rows in found:
+        show_table(f"nearest to {name}", rows, columns)
 
 
-def _show(results: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+def _write(
+    opened: "Index",
+    found: "list[tuple[Query, list[dict[str, Any]]]]",
+    html: Path | None,
+    opens: bool,
+    silent: bool,
+) -> None:
+    """Writes the results as a page, each query before what was found."""
+    from gradsnap.cli.found import footer, group_of, write_page
+    from gradsnap.reports.tiles import Tile, sheet
 
-    for one in results:
-        columns = list(dict.fromkeys(key for row in one["results"] for key in row))
-        title = f"nearest to {escape(one['query'])}"
-        table = Table(title=title, title_justify="left")
-        for column in ("rank", *columns):
-            table.add_column(column)
-        for rank, row in enumerate(one["results"], 1):
-            table.add_row(str(rank), *(_cell(row.get(column)) for column in columns))
-        Console().print(table)
-
-
-def _cell(value: Any) -> str:
-    from rich.markup import escape
-
-    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
+    groups = []
+    for query, rows in found:
+        group = group_of(opened, f"nearest to {query.name}", rows)
+        asked = [] if query.path is None else [Tile(query.name, query.path, "query")]
+        groups.append(group._replace(tiles=[*asked, *group.tiles]))
+    lead = f"What lies nearest in an index of {len(opened):,} items, nearest first."
+    page = write_page(html, sheet("Search results", lead, groups, footer()), opens)
+    if not silent:
+        typer.echo(f"page: {page}", err=True)

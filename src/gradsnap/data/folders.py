@@ -57,7 +57,7 @@ class Listing:
         """What the data set will not hold, by the reason."""
         return {
             "not named as images": self.ignored,
-            "of kinds that nothing here decodes (HEIC: pip install pillow-heif)": (
+            "of kinds that nothing here decodes (HEIC: pip install 'gradsnap[heif]')": (
                 self.unreadable
             ),
             "beside the class folders, so without a class": self.loose,

@@ -115,7 +115,7 @@ def _open(path: str) -> Any:
         from pyarrow import parquet
     except ImportError as error:
         raise InputError(
-            f"reading {path} needs pyarrow: pip install 'gradsnap[parquet]'"
+            f"reading {path} needs pyarrow: pip install pyarrow"
         ) from error
     try:
         return parquet.ParquetFile(path, memory_map=True)

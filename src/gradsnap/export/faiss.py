@@ -73,7 +73,7 @@ def write_faiss(index: Index, path: str | os.PathLike[str]) -> None:
     if names is None:
         beside.unlink(missing_ok=True)  # of another index that stood here
     else:
-        write_text(beside, json.dumps(names, ensure_ascii=False, indent=0))
+        write_text(beside, json.dumps(names, indent=0))
 
 
 def _with_numbers(index: Index) -> tuple[Segment | None, list[str] | None]:

@@ -128,7 +128,7 @@ def _arrow() -> ModuleType:
         import pyarrow
     except ImportError as error:
         raise InputError(
-            "metadata columns need pyarrow: install gradsnap[parquet]"
+            "metadata columns need pyarrow: pip install pyarrow"
         ) from error
     module: ModuleType = pyarrow
     return module
