@@ -8,6 +8,7 @@ Example:
 import http.client
 import json
 import os
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,7 @@ class Connection:
         self.index = index
         self._prefix = parts.path.rstrip("/")
         self._line = kinds[parts.scheme](parts.hostname, parts.port, timeout=seconds)
+        weakref.finalize(self, self._line.close)
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
 
     def search(

@@ -9,10 +9,12 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gradsnap.errors import GradsnapError, InputError
 from gradsnap.index import Index, load_index
 from gradsnap.index.folder_reading import MANIFEST
+from gradsnap.index.scanning import FEWEST
 from gradsnap.inference.model import Model, load
 from gradsnap.serve.settings import ServeSettings
 
@@ -85,8 +87,7 @@ class OpenedIndex:
         index = load_index(self.folder)
         if self.settings.root is not None and index.roots:
             index.roots = index.roots.moved("", self.settings.root)
-        for _ in index.items.columns():
-            pass  # codes are unpacked now, not by the first query
+        _warm(index)
         same = before is not None and before.fingerprint == index.fingerprint
         model = before.model if before is not None and same else self._model(index)
         generation = 0 if index.origin is None else index.origin.manifest["generation"]
@@ -106,3 +107,16 @@ class OpenedIndex:
             logger.warning("the model of %s was trained anew; vectors only", self.name)
             return None
         return model
+
+
+def _warm(index: Index) -> None:
+    """Unpacks codes and loads kernels now, so that the first query need not."""
+    for _ in index.items.columns():
+        pass
+    if len(index):
+        some = index.items.segments[0]
+        known = some.all_ids() if some.names is None else some.names
+        live = some.counted()[:1].tolist()
+        ids: list[Any] = [known[at] for at in live] * FEWEST
+        for count in (1, FEWEST) if live else ():
+            index.search_items(ids[:count], 1)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from gradsnap.inference.model import Model
@@ -97,6 +98,16 @@ class Served:
             made = await self.searching.call(work, *arguments)
             self._kept[name] = generation, made
         return self._kept[name][1]
+
+    async def warm(self) -> None:
+        """Makes the engine that embeds pictures, before the first one comes."""
+        model = self.version.model
+        if model is None or not (model.spec.side and model.spec.channels):
+            return
+        shape = (1, model.spec.channels, model.spec.side, model.spec.side)
+        blank = Picture(torch.zeros(shape, dtype=torch.uint8), self.version, model)
+        with contextlib.suppress(Exception):  # a picture that comes will say why
+            await self.embedding.ask(blank)
 
     async def refresh(self) -> bool:
         """Opens a version that was saved meanwhile."""
@@ -199,6 +210,8 @@ class Service:
             self.decoders.shutdown(wait=True, cancel_futures=True)
 
     async def _watch(self) -> None:
+        for served in self.by_name.values():
+            await served.warm()
         while True:
             await asyncio.sleep(self.settings.reopen_seconds)
             for served in self.by_name.values():

@@ -36,7 +36,7 @@ export async function showDetails(item, { index, query, link }) {
 
 function showCode(said, item) {
   const title = make("h3", {}, "What the code says");
-  const numbers = make("ol", { class: "numbers" }, said.code.map((word) => make("li", {}, String(word))));
+  const numbers = make("ol", { class: said.code.length <= 16 ? "numbers aligned" : "numbers" }, said.code.map((word) => make("li", {}, String(word))));
   const where = said.list === null ? null : make("p", { class: "soft" }, `In list ${said.list}.`);
   if (!said.parts.length) return [title, numbers, where].filter(Boolean);
   const total = said.parts.reduce((sum, part) => sum + part, 0) + said.rest;

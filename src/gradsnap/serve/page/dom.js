@@ -28,7 +28,7 @@ export const byId = (id) => document.getElementById(id);
 export const count = (number) => Number(number).toLocaleString("en-US");
 
 export function short(number) {
-  if (number === 0) return "0";
+  if (Number.isInteger(number)) return number.toLocaleString("en-US");
   const size = Math.abs(number);
   if (size >= 1000) return Math.round(number).toLocaleString("en-US");
   if (size >= 100) return number.toFixed(0);

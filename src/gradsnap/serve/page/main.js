@@ -14,6 +14,7 @@ import { condition, read, write } from "./state.js";
 import { text } from "./tiles.js";
 
 const most = 10000;
+const WIDE = 1000; // re-ranked for every part of the grid alike, so that parts fit together
 let indexes = [];
 let index = null;
 let facets = [];
@@ -97,7 +98,7 @@ function fields(extra = {}) {
   const made = { index: index.name, k: state.k, ...extra };
   if (where) made.where = where;
   if (index.lists && state.probe !== null) made.probe = state.probe === "all" ? index.lists : state.probe;
-  if (index.reranks && !state.rerank) made.rerank = false;
+  if (index.reranks && made.rerank === undefined && !made.floats) made.rerank = state.rerank && Math.max(WIDE, made.k + (made.offset || 0));
   return made;
 }
 
@@ -139,12 +140,13 @@ async function search(signal) {
   document.body.setAttribute("aria-busy", "true");
   const as = state.as ?? (query.item ? nullable(labelOf(query.item)) : null);
   const options = { index: index.name, link, as, onDetails };
-  const answer = await request({}, signal);
-  if (state.floats && index.floats) {
+  const beside = state.floats && index.floats;
+  const answer = await request(beside && index.reranks ? { rerank: false } : {}, signal);
+  if (beside) {
     const floats = await request({ floats: true }, signal);
     grid = null;
     const both = compare(byId("results"), answer.results, floats.results, { ...options,
-      codeWords: `${bytes(index.bits / 8)} an item${index.reranks && state.rerank ? ", re-ranked" : ""}`,
+      codeWords: `${bytes(index.bits / 8)} an item`,
       floatWords: `${bytes(index.dim * 2)} an item, every item compared` });
     status([make("strong", { class: "headline" }, `${both} of ${answer.results.length} in both rows`), ...times(answer), chip("by floats", `${floats.milliseconds.search.toFixed(1)} ms`), judged(answer.results, as), judged(floats.results, as, "floats")]);
   } else {
