@@ -1,4 +1,4 @@
-"""Measuring retrieval: rules said aloud, ties in expectation, memory bounded."""
+"""Measuring retrieval: rules stated, ties in expectation, memory bounded."""
 
 from gradsnap.evaluation.card import Difference, ProtocolCard, RankingRules
 from gradsnap.evaluation.confidence import (

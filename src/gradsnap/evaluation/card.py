@@ -1,4 +1,4 @@
-"""What a figure depends on, said aloud: rules of the ranking, and the protocol card."""
+"""What a figure depends on, in words: rules of the ranking, and the protocol card."""
 
 import os
 import platform

@@ -219,7 +219,7 @@ def only_writer(folder: Path) -> Iterator[None]:
             _lock(handle)
         except OSError as error:
             raise InputError(
-                f"cannot write {folder}: another writer is at it; try again when it is "
+                f"cannot write {folder}: another process is writing it; try again when it is "
                 "done, and nothing is lost"
             ) from error
         yield

@@ -185,7 +185,7 @@ class TrainingWatch:
         }
 
     def _snapped(self) -> dict[str, Any]:
-        """Whether a snapping layer ever had a gradient to snap; said aloud if not."""
+        """Whether a snapping layer ever had a gradient to snap; logged if not."""
         if not isinstance(self.learner.method.layer, GradientSnapping):
             return {}
         if not self.snapped:
