@@ -109,7 +109,7 @@ def test_a_second_writer_is_told(folder: Path) -> None:
     assert len(load_index(folder)) == 123
     with (
         only_writer(folder),
-        pytest.raises(InputError, match="another writer is at it"),
+        pytest.raises(InputError, match="another writer is busy"),
     ):
         first.save(folder)
     first.save(folder)

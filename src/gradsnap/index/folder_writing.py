@@ -219,8 +219,8 @@ def only_writer(folder: Path) -> Iterator[None]:
             _lock(handle)
         except OSError as error:
             raise InputError(
-                f"cannot write {folder}: another process is writing it; try again when it is "
-                "done, and nothing is lost"
+                f"cannot write {folder}: another writer is busy; try again when it is "
+                "done, nothing is lost"
             ) from error
         yield
     finally:
