@@ -58,7 +58,7 @@ class Shuffled:
 
 @dataclass(frozen=True, eq=False)
 class Balanced:
-    """A few items of each of some classes, so that every item has one of its class beside it.
+    """A few items of each of some classes: every item has one of its class beside it.
 
     With many classes a shuffled batch holds few pairs of one class. Classes take turns
     in random order; a class with fewer items than asked for gives some of them twice.
