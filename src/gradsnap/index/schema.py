@@ -52,8 +52,9 @@ def check_manifest(path: Path, content: Manifest) -> None:
             a part is not listed with a checksum.
     """
     for field, kind in FIELDS.items():
-        if not isinstance(content.get(field), kind):
+        if field not in content or not isinstance(content[field], kind):
             raise FileFormatError(f"{path} lacks {field!r}")
+    _check_notes(path, content.get("notes", {}))  # which older folders lack
     if not _is_number(content["next_id"]):
         raise FileFormatError(f"{path}: its next id is {content['next_id']!r}")
     for name, entry in content["files"].items():
@@ -62,6 +63,13 @@ def check_manifest(path: Path, content: Manifest) -> None:
             raise FileFormatError(f"{path} names a file {name!r} as {entry!r}")
     for name, file in content["parts"].items():
         _check_listed(path.parent, content, file, f"its {name}")
+
+
+def _check_notes(path: Path, notes: Any) -> None:
+    """Words by name, nothing else."""
+    known = isinstance(notes, dict) and all(isinstance(w, str) for w in notes.values())
+    if not known:
+        raise FileFormatError(f"{path}: its notes are {notes!r}")
 
 
 def check_segment(folder: Path, content: Manifest, entry: Any, index: Index) -> None:
