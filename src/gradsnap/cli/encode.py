@@ -54,19 +54,7 @@ def encode(
 
 
 def _write(stream: "EmbeddingStream", coder: "Coder", out: Path) -> None:
-    import numpy as np
-    import torch
+    from gradsnap.npy import write_rows
 
-    from gradsnap.errors import InputError
-    from gradsnap.files import replacing
-
-    kind = np.uint8 if coder.code_dtype == torch.uint8 else np.int32
-    shape = (len(stream), coder.num_codebooks)
-    try:
-        with replacing(out) as temporary:
-            codes = np.lib.format.open_memmap(temporary, "w+", kind, shape)
-            for block, rows in stream.blocks("encoding"):
-                codes[block[0] : block[-1] + 1] = coder.encode(rows).numpy()
-            codes.flush()
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror}") from error
+    blocks = stream.blocks("encoding")
+    write_rows(out, (coder.encode(rows).numpy() for _, rows in blocks), len(stream))

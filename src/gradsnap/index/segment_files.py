@@ -115,7 +115,7 @@ def _columns(segment: Segment) -> Iterator[tuple[str, Array]]:
 
 def _write_column(folder: Path, name: str, array: Array) -> list[Any]:
     with (folder / name).open("wb") as file:
-        np.ascontiguousarray(array).tofile(file)
+        file.write(np.ascontiguousarray(array).data)
     return [name, array.dtype.name, list(array.shape)]
 
 

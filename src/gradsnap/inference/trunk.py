@@ -1,7 +1,6 @@
 """The outputs of a frozen trunk, computed once and kept on disk."""
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,10 @@ from torch import Tensor, nn
 
 from gradsnap.data import Dataset, StoredItems
 from gradsnap.data.fingerprint import absorb, items_digest
-from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import make_folder, replacing
+from gradsnap.errors import FileFormatError
 from gradsnap.inference.embedding import embedded_batches
 from gradsnap.networks import Network
+from gradsnap.npy import write_rows
 
 
 class Trunk(nn.Module):
@@ -48,14 +47,9 @@ def write_trunk_outputs(
     """
     if path.is_file():
         return
-    make_folder(path.parent)
     every = torch.arange(len(dataset))
     parts = embedded_batches(Trunk(network), dataset, every, None, workers, engine)
-    try:
-        with replacing(path) as temporary:
-            _write_rows(parts, len(dataset), temporary)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    write_rows(path, (part.cpu().numpy() for part in parts), len(dataset))
 
 
 def with_trunk_outputs(dataset: Dataset, path: Path) -> Dataset:
@@ -77,16 +71,3 @@ def trunk_fingerprint(dataset: Dataset, network: Network) -> str:
             absorb(digest, value)
     digest.update(repr(network.preprocess).encode())
     return digest.hexdigest()[:16]
-
-
-def _write_rows(parts: Iterator[Tensor], total: int, path: Path) -> None:
-    """Rows (total, dim) in the format of ``.npy``, without holding all of them."""
-    done = 0
-    for part in parts:
-        rows = part.cpu().numpy()
-        if done == 0:
-            shape = (total, rows.shape[1])
-            mapped = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-        mapped[done : done + len(rows)] = rows
-        done += len(rows)
-    mapped.flush()
