@@ -89,7 +89,7 @@ def embedded_batches(
     """
     if len(indices) == 0:
         raise InputError("there is nothing to embed: no items were given")
-    size = batch_size or _fitting_size(network, dataset)
+    size = _fitting_size(network, dataset) if batch_size is None else batch_size
     batches = loader(dataset, OrderedBatches(indices, size), workers)
     reading = batches if workers else ReadAhead(batches)
     with torch.no_grad(), evaluating(network):
