@@ -30,6 +30,7 @@ from benchmarks import (
     pipeline,
     report,
     rules,
+    serving,
     shallow,
     startup,
     steps,
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "big_map": big_map.run,
     "shallow": shallow.run,
     "rules": rules.run,
+    "serving": serving.run,
     "neighbors": neighbors.run,
     "study": study.run,
     "pairs": pairs.run,
@@ -78,6 +80,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 ON_REQUEST = (
     "neighbors",
     "rules",
+    "serving",
     "study",
     "pairs",
     "mnist",

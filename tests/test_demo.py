@@ -67,7 +67,8 @@ def row(error: float, code_map: float, name: str = "without snapping") -> Row:
 
 def test_the_page_is_well_formed_and_whole(html: str, folder: Path) -> None:
     assert Parsed(html).ids == list(SECTIONS)
-    assert [path.name for path in folder.iterdir()] == ["index.html"]
+    names = ["digits", "digits.index", "index.html", "model"]
+    assert sorted(path.name for path in folder.iterdir()) == names
 
 
 def test_the_page_needs_no_network_and_no_script(html: str) -> None:
@@ -274,3 +275,17 @@ def test_the_verb(found, monkeypatch, tmp_path, option) -> None:
         assert "ms a query" in result.output
         assert "…" not in result.output
         assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_the_digits_can_be_served(found: Findings, folder: Path) -> None:
+    import gradsnap as gs
+
+    index = gs.load_index(folder / "digits.index")
+    run = found.sides["codes"].lengths[8][0]
+    assert len(index) == len(run.database.rows)
+    item = index.select()[5]
+    assert index.path_of(item) == folder / "digits" / item
+    model = gs.load(index.notes["model"])
+    nearest = index.search(model.embed(model.decode_image(folder / "digits" / item)), 3)
+    assert item in nearest.ids[0]
+    assert index.metadata([item]) == [{"label": item.split("/")[0]}]

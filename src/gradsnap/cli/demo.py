@@ -42,10 +42,14 @@ def demo(
     """
     from gradsnap.cli.output import say
     from gradsnap.demo import DemoSettings, record, run_demo
+    from gradsnap.demo.served import INDEX
 
     settings = DemoSettings.quick() if quick else DemoSettings(seeds=seeds)
     found = run_demo(out, settings)
-    told = record(found) | {"report": str(out / "index.html")}
+    told = record(found) | {
+        "report": str(out / "index.html"),
+        "index": str(out / INDEX),
+    }
     if as_json:
         say("", told, as_json=True, quiet=quiet)
     elif not quiet:
@@ -81,6 +85,7 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
         *(on_length(n, at_length(found.sides, n)) for n in found.settings.lengths[1:]),
         record["verdict_against_bits"],
         f"Report: {record['report']} ({record['seconds']:.0f} s)",
+        f"Search the digits in a browser: gradsnap serve {record['index']}",
     ]
     for sentence in told:
         console.print(sentence, highlight=False)

@@ -42,6 +42,7 @@ class Measured:
     scores: Scores
     fitted_to: str
     """What the codebooks were fitted to at the end; none: as training left them."""
+    model: "Model"
 
     def nearest_by_floats(self, k: int) -> Tensor:
         """Places (q, k) in the database, by the embeddings' distances."""
@@ -83,7 +84,7 @@ class Data(NamedTuple):
         queries, database = (self._labelled(model, one) for one in parts)
         scores = score(coder, queries, database, self.rules)
         fitted_to = str(model.card["coder_fitted_to"])
-        return Measured(run.records, queries, database, coder, scores, fitted_to)
+        return Measured(run.records, queries, database, coder, scores, fitted_to, model)
 
     def _labelled(self, model: "Model", indices: Tensor) -> Labelled:
         if self.dataset.labels is None:

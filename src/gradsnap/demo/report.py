@@ -8,6 +8,7 @@ from typing import Any
 from gradsnap.demo import pictures
 from gradsnap.demo.demo import Findings, findings
 from gradsnap.demo.measured import Row
+from gradsnap.demo.served import write_index
 from gradsnap.demo.settings import (
     DemoSettings,
     codebook_size,
@@ -30,11 +31,14 @@ from gradsnap.reports.page import Section, note, words
 def run_demo(out: Path, settings: DemoSettings) -> Findings:
     """Trains, measures, and writes ``out/index.html``, whole or not at all.
 
+    Beside it an index of the digits, for ``gradsnap serve``.
+
     Raises:
         InputError: the report could not be written to ``out``; found out first.
     """
     with page.writable_folder(out):
         found = findings(settings)
+        write_index(found, out)
         write_text(out / "index.html", report(found))
     return found
 
