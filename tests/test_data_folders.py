@@ -129,9 +129,7 @@ def test_no_photo_is_lost_without_a_word(tmp_path: Path, caplog) -> None:
 @pytest.mark.usefixtures("without_heif")
 def test_photos_that_nothing_decodes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b.HEIC").touch()
-    with pytest.raises(
-        gs.InputError, match=r"1 of kinds .*gradsnap\[heif\]"
-    ):
+    with pytest.raises(gs.InputError, match=r"1 of kinds .*gradsnap\[heif\]"):
         open_dataset(tmp_path)
 
 

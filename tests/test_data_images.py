@@ -143,7 +143,7 @@ def test_images_of_two_sizes_ask_for_a_side(tmp_path: Path) -> None:
     write_image(tmp_path / "a.png", 4, 4)
     write_image(tmp_path / "b.png", 5, 4)
     names = PackedStrings.of(["a.png", "b.png"])
-    with pytest.raises(gs.InputError, match=r"\(3, 4, 5\); give a side"):
+    with pytest.raises(gs.InputError, match=r"\(3, 4, 5\); give data.side"):
         ImageFiles(tmp_path, names, ImageOptions()).batch(torch.arange(2))
     both = ImageFiles(tmp_path, names, ImageOptions(side=6)).batch(torch.arange(2))
     assert both.shape == (2, 3, 6, 6)

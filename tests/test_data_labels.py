@@ -168,3 +168,20 @@ def test_the_real_voc_part() -> None:
     assert len(split.queries) + len(split.database) == 1_165
     counts = dataset.split(NuswideProtocol(2, 4))
     assert (len(counts.queries), len(counts.train)) == (40, 80)
+
+
+def test_a_table_of_classes_above_its_images(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for name in ("0.png", "1.png", "2.png"):
+        write_image(tmp_path / "images" / name)
+    table = "image,label\n2.png,dog\n0.png,cat\n1.png,dog\n"
+    (tmp_path / "labels.csv").write_text(table)
+    for place in (tmp_path, tmp_path / "images", tmp_path / "labels.csv"):
+        dataset = open_dataset(place)
+        assert list(dataset.names) == ["2.png", "0.png", "1.png"]
+        assert dataset.classes == ("cat", "dog")
+        assert dataset.labels is not None
+        assert dataset.labels.tolist() == [1, 0, 1]
+    (tmp_path / "labels.csv").write_text("image,label\n2.png,\n")
+    with pytest.raises(gs.FileFormatError, match=r"names no class in the row '2"):
+        open_dataset(tmp_path)

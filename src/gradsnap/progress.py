@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import Progress, TaskID
+from rich.progress import Progress, TaskID, TimeElapsedColumn
 
 Item = TypeVar("Item")
 
@@ -53,7 +53,8 @@ def track(items: Iterable[Item], description: str) -> Iterator[Item]:
         yield from items
         return
     total = len(items) if isinstance(items, Sized) else None
-    bar = Progress(console=console, transient=True)
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn())  # it moves
+    bar = Progress(*columns, console=console, transient=True)
     yield from _with_bar(items, bar, bar.add_task(description, total=total))
 
 

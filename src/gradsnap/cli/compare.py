@@ -28,6 +28,14 @@ def compare(
         typer.Argument(help="Files of gradsnap evaluate, or model folders."),
     ],
     *,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            help="What of model folders: codes, floats or both; codes if there are "
+            "several folders, both if there is one.",
+            show_default=False,
+        ),
+    ] = None,
     allow_differences: Annotated[
         bool,
         typer.Option("--allow-differences", help="Compare although cards differ."),
@@ -42,7 +50,8 @@ def compare(
     from gradsnap.evaluation import compare as compared
     from gradsnap.evaluation import load_run
 
-    files = [file for path in runs for file in _files(path)]
+    names = _kinds(of, len(runs))
+    files = [file for path in runs for file in _files(path, names)]
     found = compared(
         [load_run(file) for file in files], allow_differences=allow_differences
     )
@@ -54,14 +63,30 @@ def compare(
         _show(found)
 
 
-def _files(path: Path) -> list[Path]:
-    """The runs of a model folder, or the file itself."""
+def _kinds(of: str | None, count: int) -> list[str]:
+    """The files of a folder that are compared: like with like where there are several.
+
+    Raises:
+        InputError: of something else.
+    """
+    from gradsnap.errors import InputError
+
+    kinds = {"codes": ["codes.json"], "floats": ["floats.json"]}
+    kinds["both"] = [*kinds["floats"], *kinds["codes"]]
+    chosen = of or ("codes" if count > 1 else "both")
+    if chosen not in kinds:
+        raise InputError(f"--of cannot be {of!r}; choose from {', '.join(kinds)}")
+    return kinds[chosen]
+
+
+def _files(path: Path, names: list[str]) -> list[Path]:
+    """Such runs of a model folder, or the file itself."""
     from gradsnap.errors import InputError
 
     if not path.is_dir():
         return [path]
     folder = path / "evaluation" if (path / "evaluation").is_dir() else path
-    found = [folder / name for name in ("floats.json", "codes.json")]
+    found = [folder / name for name in names]
     if not any(file.is_file() for file in found):
         raise InputError(f"{path} was not evaluated yet: gradsnap evaluate {path}")
     return [file for file in found if file.is_file()]

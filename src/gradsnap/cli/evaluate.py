@@ -104,9 +104,22 @@ def _known(model: "Model", places: dict[str, Any]) -> "Settled":
     trained = read_config(model.folder)
     given = {key: value for key, value in places.items() if value is not None}
     config = changed(trained, data=given)
+    _check_source(config.data.source, "source" in given)
     dataset = open_items(config.data)
     supervision = supervision_of(dataset, config.data)
     return Settled(config, dataset, supervision.split(config.data), supervision)
+
+
+def _check_source(source: str, is_given: bool) -> None:
+    """Refuses data that are not where the training found them, and says what to do."""
+    from gradsnap.data import DATASETS
+    from gradsnap.errors import InputError
+
+    if not is_given and source not in DATASETS and not Path(source).exists():
+        raise InputError(
+            f"the model was trained on {source}, which is not there from here: say "
+            "where it is with --source"
+        )
 
 
 def _figures(model: "Model", known: "Settled", folder: Path) -> dict[str, Any]:

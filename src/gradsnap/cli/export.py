@@ -35,6 +35,7 @@ def export(
     faiss: an index folder as a FAISS file. onnx: a model's encoder, images or vectors
     in, codes out. lance: a table of the items' vectors with an index of our codebooks.
     """
+    from gradsnap.cli.checks import check_place
     from gradsnap.cli.output import say
     from gradsnap.errors import InputError
 
@@ -43,6 +44,7 @@ def export(
         raise InputError(f"--to cannot be {to!r}; choose from {', '.join(ways)}")
     if out.exists():
         raise InputError(f"{out} exists already: name another place")
+    check_place(out)
     ways[to](path, out, source, network_from)
     facts = {"format": to, "from": str(path), "written to": str(out)}
     beside = Path(f"{out}.names.json")

@@ -31,18 +31,19 @@ def show_table(title: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gradsnap.cli.output import console, readable
+    from gradsnap.cli.output import console
+    from gradsnap.strings import shown
 
     present = {key for row in rows for key in row}
     wanted = columns or [name for name in PLAIN if name in present]
     if not columns and "path" not in present:
         others = [k for row in rows for k in row if k not in ("id", *PLAIN)]
         wanted = ["id", *wanted, *dict.fromkeys(others)]
-    table = Table(title=Text(readable(title)), title_justify="left")
+    table = Table(title=Text(shown(title)), title_justify="left")
     for column in ("rank", *wanted):
-        table.add_column(Text(readable(column)), overflow="fold")
+        table.add_column(Text(shown(column)), overflow="fold")
     for rank, row in enumerate(rows, 1):
-        cells = (Text(readable(as_cell(_value(row, column)))) for column in wanted)
+        cells = (Text(shown(as_cell(_value(row, column)))) for column in wanted)
         table.add_row(str(rank), *cells)
     console().print(table)
 

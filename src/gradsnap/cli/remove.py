@@ -39,6 +39,7 @@ def remove(
     from gradsnap.cli.selection import chosen_ids
     from gradsnap.collection.syncing import compact_if_scattered
     from gradsnap.index import load_index
+    from gradsnap.strings import shown
 
     opened = load_index(index)
     chosen = chosen_ids(opened, ids or (), where)
@@ -54,5 +55,5 @@ def remove(
         facts["ids"] = chosen
     else:
         more = [f"… and {len(chosen) - SHOWN:,} more"] if len(chosen) > SHOWN else []
-        facts["ids"] = "\n".join([*map(str, chosen[:SHOWN]), *more])
+        facts["ids"] = "\n".join([*(shown(str(one)) for one in chosen[:SHOWN]), *more])
     say(f"index {index}", facts, as_json=as_json, quiet=quiet)

@@ -205,7 +205,7 @@ class ImageFiles:
             if image.shape != images[0].shape:
                 raise InputError(
                     f"{paths[0]} and {path} have the shapes {tuple(images[0].shape)} "
-                    f"and {tuple(image.shape)}; give a side to resize all images to"
+                    f"and {tuple(image.shape)}; give data.side=224, to resize them"
                 )
         pixels = torch.stack([image.permute(1, 2, 0) for image in images])
         return pixels.permute(0, 3, 1, 2)  # (b, c, h, w)

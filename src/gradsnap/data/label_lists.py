@@ -14,6 +14,7 @@ from gradsnap.data.folders import Listing, first_few, image_dataset
 from gradsnap.data.images import ImageOptions
 from gradsnap.errors import FileFormatError, InputError
 
+TABLE, IMAGES = "labels.csv", "images"
 Rows = tuple[list[str], NDArray[np.bool_]]
 
 
@@ -32,7 +33,8 @@ def open_csv(
 ) -> Dataset:
     """A CSV table of images and their labels: a header ``image,<names…>``, then rows.
 
-    Each row has an image's path and 0 or 1 for each label. Paths are relative to the
+    Each row has an image's path and 0 or 1 for each label; or, where the header is
+    ``image,label``, the path and the name of its class. Paths are relative to the
     folder of the table, or to the folder ``images`` in it.
 
     Args:
@@ -43,15 +45,22 @@ def open_csv(
         InputError: there is no such table, or its images are missing.
         FileFormatError: a row does not fit the header.
     """
-    table = Path(path) if path is not None else Path("labels.csv")
-    table = table / "labels.csv" if table.is_dir() else table
+    table = Path(path) if path is not None else Path(TABLE)
+    table = beside_images(table) or table / TABLE if table.is_dir() else table
     if not table.is_file():
         raise InputError(f"there is no table {table}")
     options = options or ImageOptions()
     listing = _read_table(table)
-    root = image_root(table.parent, listing.names, ("", "images"))
+    root = image_root(table.parent, listing.names, ("", IMAGES))
     check_present(root, listing.names, options)
     return image_dataset(os.fspath(table), root, listing, options)
+
+
+def beside_images(folder: Path) -> Path | None:
+    """The table above a folder ``images``, as data sets are often laid out."""
+    full = Path(os.path.abspath(folder))
+    table = full.parent / TABLE
+    return table if full.name == IMAGES and table.is_file() else None
 
 
 def image_root(base: Path, names: Sequence[str], folders: Iterable[str]) -> Path:
@@ -85,6 +94,8 @@ def _read_table(table: Path) -> Listing:
                 f"{table} needs a header with a column for the image and one for each "
                 f"label, got {header}"
             )
+        if len(header) == 2 and header[1].strip().lower() in ("label", "class"):
+            return _of_classes([row for row in rows if row], table)
         names, labels = _rows(rows, os.fspath(table), first_line=2)
     if labels.shape[1] != len(header) - 1:
         raise FileFormatError(
@@ -92,6 +103,20 @@ def _read_table(table: Path) -> Listing:
             f"{labels.shape[1]}"
         )
     return Listing(names, torch.from_numpy(labels), tuple(header[1:]))
+
+
+def _of_classes(lines: Sequence[list[str]], table: Path) -> Listing:
+    """Rows of an image and the name of its class."""
+    wrong = next((row for row in lines if len(row) != 2 or not row[1].strip()), None)
+    if wrong is not None:
+        raise FileFormatError(f"{table} names no class in the row {','.join(wrong)!r}")
+    found = [row[1].strip() for row in lines]
+    if not found:
+        raise FileFormatError(f"{table} lists no images")
+    classes = sorted(set(found))
+    place = {name: number for number, name in enumerate(classes)}
+    labels = torch.tensor([place[name] for name in found])
+    return Listing([row[0] for row in lines], labels, tuple(classes))
 
 
 def _rows(lines: Iterable[list[str]], source: str, first_line: int = 1) -> Rows:

@@ -11,7 +11,7 @@ from gradsnap.data.digits import open_digits
 from gradsnap.data.folders import is_image, open_folder
 from gradsnap.data.ilsvrc import open_ilsvrc
 from gradsnap.data.images import ImageOptions
-from gradsnap.data.label_lists import open_csv
+from gradsnap.data.label_lists import beside_images, open_csv
 from gradsnap.data.mnist import open_mnist
 from gradsnap.data.nuswide import open_nuswide
 from gradsnap.data.vectors import READERS, open_vectors
@@ -94,6 +94,8 @@ def open_dataset(
 def _kind_of(path: Path) -> str:
     """The name of the kind of data at a path."""
     if path.is_dir():
+        if beside_images(path) is not None:
+            return "csv"
         marks = (name for mark, name in MARKS.items() if any(path.glob(mark)))
         return next(marks, "folder")
     if not path.exists():

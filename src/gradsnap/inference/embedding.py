@@ -134,7 +134,9 @@ class EmbeddingStream:
     def blocks(self, title: str) -> Iterator[tuple[Tensor, Tensor]]:
         """Indices (b,) and embeddings (b, dim) of one block after the other."""
         count = len(self.dataset)
-        for start in track(range(0, count, BLOCK), title):
+        starts = range(0, count, BLOCK)
+        # A block of images takes minutes: the bar is then that of its batches.
+        for start in starts if self.dataset.holds_images else track(starts, title):
             block = torch.arange(start, min(start + BLOCK, count))
             yield block, self._embed_new(block)
 

@@ -192,7 +192,7 @@ def load_fitting(network: nn.Module, weights: dict[str, Tensor]) -> tuple[str, .
     """Loads the tensors whose name and shape fit.
 
     Returns:
-        Names of the layers that stayed fresh, in order; also logged.
+        Names of the layers that stayed fresh, in order; also logged, for debugging.
     """
     own = network.state_dict()
     fitting = {
@@ -203,5 +203,5 @@ def load_fitting(network: nn.Module, weights: dict[str, Tensor]) -> tuple[str, .
     network.load_state_dict(fitting, strict=False)
     missing = [name for name in own if name not in fitting]
     fresh = tuple(dict.fromkeys(name.rpartition(".")[0] for name in missing))
-    _log.info("layers that stayed fresh: %s", ", ".join(fresh) or "none")
+    _log.debug("layers that stayed fresh: %s", ", ".join(fresh) or "none")
     return fresh

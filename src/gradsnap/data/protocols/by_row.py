@@ -50,7 +50,7 @@ class RowProtocol:
         if count < FEWEST_ROWS:
             raise InputError(
                 f"learning from neighbours needs at least {FEWEST_ROWS} rows, "
-                f"got {count}"
+                f"got {count}; gradsnap index takes any number, without training"
             )
         order = np.argsort(random_keys(seed, 0, count), kind="stable")
         asked = min(share(self.queries, count), self.most_queries)

@@ -226,7 +226,8 @@ def check_sizes(groups: dict[int, Indices], least: int, purpose: str) -> None:
     label = min(small, key=lambda key: small[key])
     raise InputError(
         f"{len(small)} of {len(groups)} classes are too small: class {label} has "
-        f"{small[label]} items, and {purpose} need at least {least} of each class"
+        f"{small[label]} items, and {purpose} need at least {least} of each class; "
+        "--method neighbors learns without labels"
     )
 
 
