@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from gradsnap.errors import InputError
 from gradsnap.index import Index, SearchResult
@@ -17,6 +18,7 @@ from gradsnap.serve.opened import Version
 from gradsnap.serve.plain import plain_row
 from gradsnap.serve.refusals import Refusal, no_item, unreadable
 
+Array = NDArray[Any]
 Id = int | str
 
 
@@ -42,7 +44,8 @@ class Wanted:
     """A query: a vector (dim,), or an item of the index."""
 
     options: Options
-    vector: Tensor | None = None
+    vector: Array | None = None
+    """float32 (dim,)."""
     item: Id | None = None
     version: Version | None = None
     """Which one to search; the newest if None."""
@@ -107,13 +110,12 @@ def _nearest(index: Index, options: Options, queries: list[Wanted]) -> SearchRes
     rows = [one.vector for one in queries if one.vector is not None]
     items: list[Any] = [one.item for one in queries if one.item is not None]
     if options.floats:
-        vectors = torch.stack(rows) if rows else None
+        vectors = torch.from_numpy(np.stack(rows)) if rows else None
         return nearest_by_floats(index, vectors, items, options.k, **own)
     with probing(index, options.probe):
         if rows:
-            return index.search(
-                torch.stack(rows), options.k, rerank=options.rerank, **own
-            )
+            vectors = torch.from_numpy(np.stack(rows))  # (q, dim)
+            return index.search(vectors, options.k, rerank=options.rerank, **own)
         return index.search_items(items, options.k, rerank=options.rerank, **own)
 
 
@@ -185,8 +187,8 @@ def item_id(index: Index, given: Id) -> Id:
     return found
 
 
-def checked_vector(index: Index, row: Tensor) -> Tensor:
-    """A query (dim,) in float32.
+def checked_vector(index: Index, numbers: Any) -> Array:
+    """A query, float32 (dim,), of numbers.
 
     Raises:
         Refusal: its length is another, or a number is not finite.
@@ -194,9 +196,10 @@ def checked_vector(index: Index, row: Tensor) -> Tensor:
     dim = index.coder.dim
     if not index.takes_vectors:
         raise Refusal(422, "this index holds ready hashes: search it by id")
+    with np.errstate(over="ignore"):
+        row = np.asarray(numbers, dtype=np.float32)
     if row.shape != (dim,):
-        raise unreadable(f"a vector of this index has {dim} numbers, got {len(row)}")
-    row = row.float()
-    if not bool(row.isfinite().all()):
+        raise unreadable(f"a vector of this index has {dim} numbers, got {row.size}")
+    if not np.isfinite(row).all():
         raise unreadable("every number of a vector must be finite")
     return row

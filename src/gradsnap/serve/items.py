@@ -81,8 +81,8 @@ async def add_item(request: Request) -> Response:
     if asked.picture is not None and fields.vector is None:
         vector = (await served.embedded(asked.picture)).vector
     elif fields.vector is not None and asked.picture is None:
-        row = torch.tensor(fields.vector, dtype=torch.float32)
-        vector = checked_vector(served.version.index, row)
+        row = checked_vector(served.version.index, fields.vector)
+        vector = torch.tensor(row)
     else:
         raise unreadable("send one of vector and image")
     made = await asyncio.to_thread(

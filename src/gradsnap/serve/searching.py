@@ -7,7 +7,6 @@ from urllib.parse import quote
 import torch
 from starlette.requests import Request
 from starlette.responses import Response
-from torch import Tensor
 
 from gradsnap.serve.answering import (
     Found,
@@ -86,13 +85,14 @@ async def explain_item(request: Request) -> Response:
     index = served.version.index
     vector = None
     if fields.vector is not None:
-        vector = checked_vector(index, torch.tensor(fields.vector))
+        vector = checked_vector(index, fields.vector)
     elif asked.picture is not None:
         made = await served.embedded(asked.picture)
-        index, vector = made.version.index, made.vector
+        index, vector = made.version.index, made.vector.numpy()
     other = None if fields.id is None else item_id(index, fields.id)
     item = item_id(index, fields.item)
-    made_of = await served.searching.call(explain, index, item, vector, other)
+    row = None if vector is None else torch.tensor(vector)
+    made_of = await served.searching.call(explain, index, item, row, other)
     return as_json(made_of.as_json())
 
 
@@ -110,11 +110,11 @@ async def _wanted(
         return Wanted(options, item=item, metadata=fields.metadata), None
     if asked.picture is not None:
         made = await served.embedded(asked.picture)
-        found = Wanted(options, made.vector, None, made.version, fields.metadata)
+        row = made.vector.numpy()
+        found = Wanted(options, row, None, made.version, fields.metadata)
         return found, made.milliseconds
     numbers = asked.numbers if fields.vector is None else fields.vector
-    row = torch.tensor(numbers, dtype=torch.float32)
-    vector = checked_vector(index, row)
+    vector = checked_vector(index, numbers)
     return Wanted(options, vector, metadata=fields.metadata), None
 
 
@@ -125,14 +125,14 @@ def _several(served: Served, asked: Asked, options: Options) -> list[Wanted]:
     if fields.ids is not None:
         ids = [item_id(index, one) for one in fields.ids]
         return [Wanted(options, item=one, metadata=False) for one in ids]
-    rows: list[Tensor]
+    rows: list[Any]
     if asked.numbers is not None:
         dim = index.coder.dim
         if len(asked.numbers) % dim:
             raise unreadable(f"a vector of this index has {dim} numbers")
-        rows = list(torch.tensor(asked.numbers).view(-1, dim))
+        rows = list(asked.numbers.reshape(-1, dim))
     elif fields.vectors is not None:
-        rows = [torch.tensor(row, dtype=torch.float32) for row in fields.vectors]
+        rows = list(fields.vectors)
     else:
         raise unreadable("send one of vectors and ids")
     if len(rows) > MOST_TOGETHER:

@@ -2,7 +2,6 @@
 
 import io
 import tempfile
-from pathlib import Path
 
 from PIL import Image
 from torch import Tensor
@@ -37,10 +36,10 @@ def decode_upload(model: Model, data: bytes, pixels: int) -> Tensor:
         Refusal: it is no picture, damaged, or too large.
     """
     check_picture(data, pixels)
-    with tempfile.TemporaryDirectory(prefix="gradsnap-") as folder:
-        file = Path(folder) / "picture"
-        file.write_bytes(data)
+    with tempfile.NamedTemporaryFile(prefix="gradsnap-") as file:
+        file.write(data)
+        file.flush()
         try:
-            return model.decode_image(file)
+            return model.decode_image(file.name)
         except GradsnapError as error:
             raise unreadable("the picture is damaged") from error
