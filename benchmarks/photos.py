@@ -6,7 +6,7 @@ The network's own rate is OpenVINO's on images that are decoded and prepared alr
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def _indexed(
 
 
 def _best_of_one_core(
-    calls: dict[str, Callable[[], object]], repeats: int
+    calls: Mapping[str, Callable[[], object]], repeats: int
 ) -> dict[str, float]:
     """The fewest seconds of a core that each call took, after one to warm up.
 

@@ -5,10 +5,12 @@ cached on disk. Each has a twin in torch, which serves on CUDA and wherever numb
 be installed.
 """
 
+import contextlib
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, TypeVar
@@ -40,8 +42,30 @@ def installed() -> bool:
 
 
 def kernels(module: str) -> ModuleType | None:
-    """The module of compiled kernels, or None where numba is not installed."""
+    """The module of compiled kernels, or None where the twins in torch are to serve."""
+    if _spared and "numba" not in sys.modules:
+        return None
     return importlib.import_module(module) if installed() else None
+
+
+_spared: list[bool] = []
+"""One entry for each ``sparing_numba`` that we are inside of."""
+
+
+@contextlib.contextmanager
+def sparing_numba(spare: bool) -> Iterator[None]:
+    """Inside, if told to, the twins in torch serve unless numba is imported already.
+
+    Importing it takes more than a second: a program that does little, once, is done
+    before. The answers are the same.
+    """
+    entered = [spare] if spare else []
+    _spared.extend(entered)
+    try:
+        yield
+    finally:
+        for _ in entered:
+            _spared.pop()
 
 
 def spread(work: Callable[[Job], object], jobs: Sequence[Job]) -> None:

@@ -30,6 +30,10 @@ Examples:
 """
 
 
+FEW = 1_000_000
+"""Codes that are compared sooner than the kernels for them are imported."""
+
+
 def search(
     index: Annotated[Path, typer.Argument(help="An index folder.")],
     queries: Annotated[
@@ -73,6 +77,7 @@ def search(
     from gradsnap.cli.checks import check_place
     from gradsnap.cli.found import check_columns, rows_of
     from gradsnap.collection import queries as asking
+    from gradsnap.compiled import sparing_numba
     from gradsnap.errors import InputError
     from gradsnap.index import load_index
 
@@ -87,7 +92,8 @@ def search(
     asked = _queries(opened, queries or [], item or [], (model, network_from))
     if together:
         asked = [asking.together(asked, opened)]
-    results = asking.search(opened, asked, k, where, rerank)
+    with sparing_numba(len(opened) * len(asked) <= FEW):
+        results = asking.search(opened, asked, k, where, rerank)
     found = [
         (one, rows_of(opened, pairs)) for one, pairs in zip(asked, results, strict=True)
     ]
