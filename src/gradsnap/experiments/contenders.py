@@ -180,7 +180,7 @@ def strengths_of(recipe: Recipe) -> tuple[str, tuple[float, ...]]:
         return recipe.tries
     parts = {
         "regularizer": _builder(recipe.regularizer, every_regularizer()),
-        "layer": LAYERS[recipe.layer or recipe.for_quantizers],
+        "layer": LAYERS[recipe.layer_for(CODERS[recipe.coder])],
         "loss": _builder(recipe.loss, every_loss()),
     }
     for section, builder in parts.items():

@@ -41,7 +41,7 @@ def parts_of(name: str, recipe: Recipe) -> tuple[str, str, str]:
     terms = []
     if recipe.regularizer != "none":
         terms.append(_told(name, recipe.regularizer, every_regularizer()))
-    layer = recipe.layer or recipe.for_quantizers
+    layer = recipe.layer_for(CODERS[recipe.coder])
     if layer != "plain":
         terms.append(f"layer {layer}")
     return (

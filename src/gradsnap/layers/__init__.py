@@ -66,6 +66,10 @@ LAYERS: dict[str, Callable[..., nn.Module]] = {
 """Every layer by its short name, with its own options and their defaults."""
 
 
+LEARNING_LAYERS = ("soft-codes", "hard-codes")
+"""Layers through which codewords learn best by the gradient of the loss."""
+
+
 def gives_items(layer: nn.Module) -> bool:
     """Whether a layer's output are items for queries to find, as codes say they are.
 
@@ -101,6 +105,7 @@ def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
 
 __all__ = [
     "LAYERS",
+    "LEARNING_LAYERS",
     "CodeSnapping",
     "FixedCodes",
     "GradientSnapping",

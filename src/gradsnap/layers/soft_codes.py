@@ -11,9 +11,13 @@ from gradsnap.coders.quantizers import (
 )
 from gradsnap.errors import InputError
 
-SOFT, HARD = 0.1, 0.3
+SOFT, HARD = 0.03, 0.3
 """Temperatures where nothing is said: a soft choice should be near the code, and one
 that only carries a gradient should not be so sure that none is left."""
+
+
+PRODUCTS = (ProductQuantizer, OptimizedProductQuantizer)
+"""Quantizers with a codebook for each block of dimensions."""
 
 
 class SoftCodes(nn.Module):
@@ -84,7 +88,7 @@ def assignments(quantizer: Quantizer, rows: Tensor, temperature: float) -> Tenso
 
 def check_product(quantizer: object) -> None:
     """Refuses what has no codebook for each block of dimensions."""
-    if not isinstance(quantizer, ProductQuantizer | OptimizedProductQuantizer):
+    if not isinstance(quantizer, PRODUCTS):
         raise InputError(
             "a soft choice in each block needs a quantizer of the product family, "
             f"coder.kind=pq or opq; got a {type(quantizer).__name__}"

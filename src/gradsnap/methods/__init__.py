@@ -34,7 +34,16 @@ METHODS: dict[str, Recipe] = {
         for_quantizers="snapping",
     ),
     "codes": Recipe(
-        summary="through the codes: queries as floats, items as codes, snapped",
+        summary="through the codes: queries as floats, items as soft product codes",
+        loss="supcon",
+        layer=None,
+        for_quantizers="codes",
+        for_products="soft-codes",
+        settings={"loss": {"mixture": 1.0}},
+        tries=("loss.mixture", (1.0, 0.3, 0.0)),
+    ),
+    "snapped-codes": Recipe(
+        summary="the same, items as their codes, with snapped gradients",
         loss="supcon",
         layer=None,
         for_quantizers="codes",

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from gradsnap.coders.coder import Coder
+from gradsnap.coders.quantizers import Quantizer
 from gradsnap.layers import gives_items, needs_codewords
+from gradsnap.layers.soft_codes import PRODUCTS
 from gradsnap.losses import Target
 from gradsnap.triplets import Selector, Triplets
 
@@ -97,8 +99,11 @@ class Recipe:
     loss: Part = "triplet"
     regularizer: Part = "none"
     layer: str | None = "plain"
-    """None: ``for_quantizers`` where the coder is a quantizer, plain elsewhere."""
+    """None: ``for_products`` where the coder is of the product family,
+    ``for_quantizers`` with another quantizer, plain elsewhere."""
     for_quantizers: str = "plain"
+    for_products: str | None = None
+    """None: as for other quantizers."""
     coder: str = "pq"
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Further settings by section, such as ``{"optimizer": {"rate": 1e-4}}``."""
@@ -106,6 +111,14 @@ class Recipe:
     """The setting that a comparison chooses for this method on a validation part, and
     the values to try, the likeliest first, such as ``("loss.mixture", (0.3, 1.0))``;
     None: a strength around the default of its regularizer, layer or loss."""
+
+    def layer_for(self, coder: type[Coder]) -> str:
+        """The layer of this recipe over a kind of coder."""
+        if self.layer is not None:
+            return self.layer
+        if self.for_products is not None and issubclass(coder, PRODUCTS):
+            return self.for_products
+        return self.for_quantizers if issubclass(coder, Quantizer) else "plain"
 
     def tables(self, name: str) -> dict[str, dict[str, object]]:
         """The settings of this recipe, by section."""

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 QUICK = ("head", "mlp", "small")
 """Networks that train in a minute or so, and twice in two."""
 
-OURS = ("codes", "snapping")
+OURS = ("codes", "snapped-codes", "snapping")
 """Methods that a plain network may stand in for; who names a rival wants the rival."""
 
 WORTH = 1e-3

@@ -212,10 +212,10 @@ class CoderSettings(Section):
         "rows ask for it"
     )
     options: Options = own_options("the coder's own, such as decay")
-    learn: Annotated[str, one_of(LEARNING)] = setting(
+    learn: Annotated[str, one_of(LEARNING)] | None = setting(
         "how codebooks follow the network: stream, from each batch; gradient, of the "
-        "loss; both; or fit, anew to the training part",
-        "stream",
+        "loss; both; or fit, anew to the training part; None: gradient where the layer "
+        "chooses codewords softly, else stream"
     )
     rate: AtLeastZero = setting(
         "of codebooks that learn by gradient, as a share of optimizer.rate", 1.0
@@ -233,7 +233,7 @@ class OptimizerSettings(Section):
 
     name: Annotated[str, one_of(("sgd", "adamw"))] = setting("the optimizer", "adamw")
     rate: AtLeastZero | None = setting(
-        "learning rate of what starts fresh; None: .003 for a layer on ready vectors "
+        "learning rate of what starts fresh; None: .01 for a layer on ready vectors "
         "or a frozen trunk, .001 elsewhere and for unseen classes"
     )
     trunk_rate: AtLeastZero | None = setting(

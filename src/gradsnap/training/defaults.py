@@ -9,7 +9,7 @@ from gradsnap.coders import CODERS, Quantizer
 from gradsnap.coders.quantizers.quantizer import size_of_codebooks
 from gradsnap.data import Dataset, Split, open_dataset
 from gradsnap.errors import InputError
-from gradsnap.layers import LAYERS
+from gradsnap.layers import LAYERS, LEARNING_LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
@@ -26,7 +26,7 @@ ITEMS_A_CLASS = 8
 LARGEST_BATCH = 1024
 LONG = 32
 """Numbers in a vector from which on it is taken for the output of a network."""
-READY_RATE = 3e-3
+READY_RATE = 1e-2
 """Learning rate of a layer on ready vectors."""
 
 
@@ -120,8 +120,7 @@ def with_parts(config: TrainingConfig) -> TrainingConfig:
     What is recorded is what was really used, defaults included.
     """
     kind = CODERS[config.coder.kind]
-    own = METHODS[config.method.name].for_quantizers
-    layer = config.layer.name or (own if issubclass(kind, Quantizer) else "plain")
+    layer = config.layer.name or METHODS[config.method.name].layer_for(kind)
     parts: dict[str, tuple[Mapping[str, Callable[..., object]], str]] = {
         "layer": (LAYERS, layer),
         "loss": (every_loss(), config.loss.name),
@@ -137,7 +136,9 @@ def with_parts(config: TrainingConfig) -> TrainingConfig:
     }
     dim = kind.dim_of_bits(config.coder.bits, **config.coder.options)
     network = {} if dim is None or config.network.dim is not None else {"dim": dim}
-    return changed(config, **tables, network=network)
+    soft = layer in LEARNING_LAYERS
+    learn = config.coder.learn or ("gradient" if soft else "stream")
+    return changed(config, **tables, network=network, coder={"learn": learn})
 
 
 def open_items(settings: DataSettings) -> Dataset:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from gradsnap.coders.quantizers.quantizer import ROWS_A_CODEWORD
 from gradsnap.errors import InputError
 
-KINDS = ("plain", "snapping", "codes")
-"""The layers that are tried."""
+KINDS = ("plain", "snapping", "soft-codes", "codes")
+"""The layers that are tried; a step of the last takes longest."""
 
 LAYERS: dict[str, tuple[dict[str, float], ...]] = {
     "plain": ({},),
@@ -21,16 +21,16 @@ LAYERS: dict[str, tuple[dict[str, float], ...]] = {
         {"strength": 0.3, "mixture": 0.3},
         {"strength": 0.1, "mixture": 0.0},
         {"strength": 0.3, "mixture": 0.0},
-        {"strength": 1.0, "mixture": 0.3},
     ),
+    "soft-codes": ({"mixture": 1.0}, {"mixture": 0.3}, {"mixture": 0.0}),
 }
 """Strength λ and mixture μ of each kind, the likeliest first."""
 
 DIMS = (32, 64, 128)
-RATES = (0.003, 0.01, 0.001)
+RATES = (0.01, 0.003, 0.001)
 CODEBOOK_SIZES = (4, 16, 256)
-ORDER = ("plain", "codes", "snapping", "codes")
-"""Whose turn it is: of codes there is more to try."""
+ORDER = ("plain", "soft-codes", "snapping", "soft-codes", "codes")
+"""Whose turn it is: what wins most often comes most often."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,15 @@ class Grid:
     sizes: Sequence[int | None]
     dims: Sequence[int] = DIMS
     rates: Sequence[float] = RATES
+    kinds: Sequence[str] = KINDS
 
     def trials(self, seed: int) -> list[Trial]:
         """All points, the likeliest of each kind first, in turns."""
-        lines = {kind: iter(self._line(kind, seed)) for kind in KINDS}
+        lines = {kind: iter(self._line(kind, seed)) for kind in self.kinds}
         turns: list[Trial | None] = []
-        total = sum(len(self._points(kind)) for kind in KINDS)
-        for kind in itertools.islice(itertools.cycle(ORDER), len(ORDER) * total):
+        total = sum(len(self._points(kind)) for kind in self.kinds)
+        order = [kind for kind in ORDER if kind in self.kinds]
+        for kind in itertools.islice(itertools.cycle(order), len(order) * total):
             turns.append(next(lines[kind], None))
         return [trial for trial in turns if trial is not None]
 

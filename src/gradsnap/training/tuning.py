@@ -14,9 +14,10 @@ from pathlib import Path
 
 from gradsnap.coders import CODERS, Quantizer
 from gradsnap.errors import InputError
+from gradsnap.layers.soft_codes import PRODUCTS
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import open_items, settled
-from gradsnap.training.grid import KINDS, Grid, Trial, layouts
+from gradsnap.training.grid import Grid, Trial, layouts
 from gradsnap.training.learner import trunk_is_kept
 from gradsnap.training.settings import literal, make_config
 from gradsnap.training.trials import Result, Summary, Trials, data_fingerprint
@@ -141,7 +142,7 @@ class Tuner:
         """What there was no time for."""
         every, tried = self.grid.trials(self.seed), {one for one, *_ in self.results}
         left = len(every) - len(tried)
-        missing = [kind for kind in KINDS if kind not in self._full_kinds()]
+        missing = [kind for kind in self.grid.kinds if kind not in self._full_kinds()]
         said = [f"{left} of {len(every)} settings of the grid"] if left else []
         return said + [f"a full run of {kind}" for kind in missing]
 
@@ -150,7 +151,8 @@ class Tuner:
 
     def _probe(self) -> int:
         """Measures a short run, and says how many steps a full one has."""
-        trial = next(one for one in self.grid.trials(self.seed) if one.layer == "codes")
+        kind = self.grid.kinds[-1]  # the slowest
+        trial = next(one for one in self.grid.trials(self.seed) if one.layer == kind)
         self._say("first short runs, to measure a step")
         for seed in (self.seed, self.seed + 1):  # the first one also compiles
             probed = self.trials.run(trial, PROBE_STEPS, seed)
@@ -301,6 +303,8 @@ def _check_told(config: TrainingConfig) -> None:
 def _grid(config: TrainingConfig, given: set[str], rows: int) -> Grid:
     """What is left to choose."""
     grid = Grid(config.coder.bits, layouts(config.coder.bits, rows))
+    if not issubclass(CODERS[config.coder.kind], PRODUCTS):
+        grid = dataclasses.replace(grid, kinds=["plain", "snapping", "codes"])
     if config.coder.codebook_size is not None:
         grid = dataclasses.replace(grid, sizes=[config.coder.codebook_size])
     if config.network.dim is not None:
