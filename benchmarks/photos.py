@@ -4,6 +4,10 @@ Seconds of one core, all threads together: on that core alone the clock says the
 The network's own rate is OpenVINO's on images that are decoded and prepared already.
 """
 
+import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +19,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.report import Bar, Row, noted, skipped
+from benchmarks.report import Bar, Row, faster, noted, skipped
 from benchmarks.vectors import Setting
 from gradsnap import ProductQuantizer
 from gradsnap.data import Dataset, open_dataset
@@ -23,6 +27,7 @@ from gradsnap.errors import InputError
 from gradsnap.index import ExhaustiveIndex
 from gradsnap.inference.embedding import embed
 from gradsnap.inference.engines import Engine, OpenVinoNetwork, engine_for
+from gradsnap.memory import keep_freed_memory
 from gradsnap.networks import Network, build_network
 
 SIDE, DIM, AT_ONCE, ROUNDS = 224, 64, 32, 3
@@ -56,6 +61,10 @@ def run(setting: Setting) -> Iterator[Row]:
                 yield from _measured(kind.what, network, quantizer, photos, setting)
             except InputError as error:
                 yield skipped(f"photos of {kind.what}", error)
+    kept, given = _eager("keep"), _eager("give back")
+    row = faster("eager torch, freed memory kept / given back", sum(kept), sum(given))
+    kernel = f"{1e3 * kept[1]:.0f} and {1e3 * given[1]:.0f} ms of it in the kernel"
+    yield noted(row, f"an image of a batch of {AT_ONCE}, {kernel}")
 
 
 def _measured(
@@ -111,6 +120,30 @@ def _indexed(
     return made
 
 
+def _eager(memory: str) -> tuple[float, float]:
+    """Seconds an image takes in eager torch, outside the kernel and in it."""
+    command = [sys.executable, "-m", "benchmarks.photos", memory]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    user, system = json.loads(done.stdout)
+    return user, system
+
+
+@torch.no_grad()
+def eager(memory: str) -> tuple[float, float]:
+    """As ``_eager``, in this process, which does nothing else."""
+    if memory == "keep":
+        keep_freed_memory()
+    torch.set_num_threads(1)
+    network = build_network("efficientnet-lite0", dim=DIM, side=SIDE).eval()
+    images = torch.rand(AT_ONCE, 3, SIDE, SIDE, generator=torch.Generator())
+    network(images)
+    before = os.times()
+    network(images)
+    after = os.times()
+    user, system = after.user - before.user, after.system - before.system
+    return user / AT_ONCE, system / AT_ONCE
+
+
 def _best_of_one_core(
     calls: Mapping[str, Callable[[], object]], repeats: int
 ) -> dict[str, float]:
@@ -144,3 +177,7 @@ def _image(pixels: Tensor) -> Image.Image:
     """An image of pixels (3, height, width)."""
     bytes_ = pixels.clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous()
     return Image.fromarray(bytes_.numpy())
+
+
+if __name__ == "__main__":
+    print(json.dumps(eager(sys.argv[1])))
