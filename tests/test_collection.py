@@ -161,3 +161,20 @@ def test_two_thousand_photos_without_a_model(tmp_path) -> None:
     life = Life(tmp_path)
     live(life, 2000, [])
     print(life.seconds)  # noqa: T201
+
+
+@pytest.mark.slow
+def test_one_photo_and_a_broken_one_without_a_model(tmp_path) -> None:
+    life = Life(tmp_path)
+    (name, *_) = make_photos(life.photos, range(1))
+    (life.photos / "broken.jpg").write_bytes(b"\xff\xd8\xff broken")
+    made = heard("index", life.photos, "--out", life.index)
+    assert (made["items"], made["skipped"]) == (1, 1)
+    moved = tmp_path / "moved.index"
+    life.index.rename(moved)  # its network lies in it
+    found = heard("search", moved, life.photos / name)
+    assert [one["distance"] for one in found[0]["results"]] == [0]
+    more = make_photos(life.photos, range(1, 4))
+    added = heard("index", life.photos / more[0], "--add", "--out", moved)
+    assert added["items"] == 2
+    assert heard("sync", moved)["added"] == 2

@@ -174,15 +174,15 @@ def _built(
         model, stream = _modelled(job, dataset, model, new_coder)
         half = own_model if keep_half is None else keep_half
         made = _new_index(model, stream, kind, half, options)
+        add_root(made, dataset)
+        kept = OWN_MODEL if own_model else model.folder and str(model.folder.resolve())
+        if kept:
+            made.notes["model"] = kept
+        made = fill(made, stream, job.out, beside)
     except FileFormatError:
-        if not own_model or job.skip_bad:
+        if not own_model or job.skip_bad or job.out.exists():
             raise
         return _built(job._replace(skip_bad=True), new_coder, layout, beside)
-    add_root(made, dataset)
-    kept = OWN_MODEL if own_model else model.folder and str(model.folder.resolve())
-    if kept:
-        made.notes["model"] = kept
-    made = fill(made, stream, job.out, beside)
     if own_model:
         model.save(job.out / OWN_MODEL)
     return _facts(made, stream.dataset, job.out)

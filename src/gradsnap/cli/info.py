@@ -39,7 +39,7 @@ def _index(path: Path) -> dict[str, Any]:
     from gradsnap.index import load_index
 
     opened = load_index(path)
-    size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return {
         "kind": opened.kind,
         "items": len(opened),
@@ -50,6 +50,8 @@ def _index(path: Path) -> dict[str, Any]:
         "bytes_an_item": size / max(len(opened), 1),
         "codebooks": (opened.fingerprint or "")[:12],
         "model": opened.notes.get("model", "none"),
+        "folders": ", ".join(one.folder for one in opened.roots.by_name.values()),
+        "columns": ", ".join(opened.columns),
     }
 
 

@@ -135,10 +135,15 @@ def _image(path: Path, model: Model) -> Query:
 
 
 def _several(word: str, model: Model) -> Iterator[Query]:
-    """The images of a folder, or the rows of a file."""
+    """The images of a folder that can be decoded, or the rows of a file."""
     dataset = model.open(word, labelled=False)
+    try:
+        vectors = model.embed(dataset)
+    except FileFormatError:
+        dataset = model.open(word, labelled=False, skip_bad=True)
+        vectors = model.embed(dataset)
     items = dataset.items
-    for row, vector in enumerate(model.embed(dataset)):
+    for row, vector in enumerate(vectors):
         name = dataset.names[row]
         if isinstance(items, ImageFiles):
             path = Path(items.root) / name

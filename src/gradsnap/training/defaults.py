@@ -44,7 +44,10 @@ class Settled(NamedTuple):
 def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     """The configuration filled in, its data, their split, and what is known of them."""
     dataset = open_items(config.data)
-    config = with_parts(_with_method(config, dataset))
+    given, config = config, _with_method(config, dataset)
+    if config.data.ignore_labels and not given.data.ignore_labels:
+        dataset = open_items(config.data)  # with what lay beside its one folder
+    config = with_parts(config)
     config = _with_network(config, dataset, network_from)
     data = config.data
     if dataset.holds_images:
@@ -103,9 +106,14 @@ def _with_layout(config: TrainingConfig, rows: int) -> TrainingConfig:
 
 
 def _with_method(config: TrainingConfig, dataset: Dataset) -> TrainingConfig:
-    """The method for neighbours, where no method is named and nothing else is known."""
+    """The method for neighbours, where no method is named and nothing else is known.
+
+    One class tells nothing apart.
+    """
     data = config.data
-    told = dataset.labels is not None or data.pairs is not None
+    labels = dataset.labels
+    told = labels is not None and (labels.ndim > 1 or len(dataset.classes) > 1)
+    told |= data.pairs is not None
     told |= data.triplets is not None
     if told or "name" in config.method.model_fields_set:
         return config
