@@ -1,6 +1,7 @@
 """The page in a real browser: drop, click, filter, back, dark, phone, contrast."""
 
 import base64
+import contextlib
 import shutil
 import threading
 from collections.abc import Iterator
@@ -28,15 +29,26 @@ CHECKS = (Path(__file__).parent / "page_checks.js").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[str]:
+def folders(tmp_path_factory) -> dict[str, Path]:
+    home: Path = tmp_path_factory.mktemp("page")
+    made = {"photos": photo_index(home, 80), "vectors": home / "vectors"}
+    vector_index(90, lists=True).save(made["vectors"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folders) -> Iterator[str]:
+    with listening(make_app(folders, ServeSettings(engine="torch"))) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def listening(app: Any) -> Iterator[str]:
+    """The address of a server in a thread."""
     import asyncio
 
     import uvicorn
 
-    home: Path = tmp_path_factory.mktemp("page")
-    folders = {"photos": photo_index(home, 80), "vectors": home / "vectors"}
-    vector_index(90, lists=True).save(folders["vectors"])
-    app = make_app(folders, ServeSettings(engine="torch"))
     made = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=lambda: asyncio.run(made.serve()))
     thread.start()
@@ -232,3 +244,25 @@ def test_random_and_paste(page) -> None:
     send(page, "paste", picture(9))
     page.wait_for_url("**image=*")
     page.wait_for_selector("#stage canvas")
+
+
+def test_a_token_is_asked_for_once(browser, folders) -> None:
+    token = "a-token-of-some-letters"
+    with listening(
+        make_app(folders, ServeSettings(token=token, engine="torch"))
+    ) as url:
+        page = browser.new_page()
+        page.goto(f"{url}/?id=b%2F5.png")
+        page.wait_for_selector("#login[open]")
+        page.fill("#token", "not-the-token-at-all")
+        page.click("#login-go")
+        page.wait_for_selector("text=This is not the token.")
+        page.fill("#token", token)
+        page.click("#login-go")
+        faces(page)
+        page.reload()
+        faces(page)
+        page.wait_for_load_state("networkidle")
+        shown = "[...document.images].every(one => !one.complete || one.naturalWidth)"
+        assert page.evaluate(shown)
+        page.close()

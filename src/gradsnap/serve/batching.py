@@ -55,6 +55,7 @@ class Batcher(Generic[Query, Answer]):
         self.observe = observe
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._waiting: deque[Waiting[Query, Answer]] = deque()
+        self._calls = 0
         self._arrived = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
 
@@ -77,9 +78,18 @@ class Batcher(Generic[Query, Answer]):
         return await answer
 
     async def call(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """Runs something else in the thread, between two batches."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, function, *arguments)
+        """Runs something else in the thread, between two batches.
+
+        Raises:
+            Refusal: as many calls as queries may wait do so already.
+        """
+        if self._calls >= self.queue:
+            raise busy()
+        self._calls += 1
+        try:
+            return await self._in_thread(function, *arguments)
+        finally:
+            self._calls -= 1
 
     async def close(self) -> None:
         """Ends the thread, once what it works on is done."""
@@ -111,10 +121,16 @@ class Batcher(Generic[Query, Answer]):
             self._arrived.clear()
         return taken
 
+    async def _in_thread(
+        self, function: Callable[..., Result], *arguments: object
+    ) -> Result:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, function, *arguments)
+
     async def _answer(self, batch: list[Waiting[Query, Answer]]) -> None:
         self.observe(len(batch), time.perf_counter() - batch[0].since)
         try:
-            answers = await self.call(self.work, [one.query for one in batch])
+            answers = await self._in_thread(self.work, [one.query for one in batch])
         except Exception as error:
             answers = [error] * len(batch)
         for one, answer in zip(batch, answers, strict=True):

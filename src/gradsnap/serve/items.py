@@ -57,13 +57,10 @@ async def thumbnail(request: Request) -> Response:
     size = request.query_params.get("size", "256")
     if size not in map(str, SIZES):
         raise unreadable(f"size is one of {', '.join(map(str, SIZES))}")
-    loop = asyncio.get_running_loop()
     path = index.path_of(found)
     if path is None:
         raise Refusal(404, "this item has no picture")
-    made = await loop.run_in_executor(
-        service.decoders, service.thumbnails.of, path, int(size)
-    )
+    made = await service.decoders.call(service.thumbnails.of, path, int(size))
     tag = f'"{made.tag}"'
     headers = {"etag": tag, "cache-control": "private, max-age=3600"}
     if request.headers.get("if-none-match") == tag:

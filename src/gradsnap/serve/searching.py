@@ -13,6 +13,7 @@ from gradsnap.serve.answering import (
     Id,
     Options,
     Wanted,
+    answers,
     checked_vector,
     item_id,
 )
@@ -26,6 +27,7 @@ from gradsnap.serve.asking import (
 )
 from gradsnap.serve.explaining import explain
 from gradsnap.serve.json_response import as_json
+from gradsnap.serve.opened import Version
 from gradsnap.serve.refusals import unreadable
 from gradsnap.serve.service import Served, Service
 
@@ -64,14 +66,17 @@ async def search_batch(request: Request) -> Response:
     fields: BatchRequest = asked.fields
     served = service.named(fields.index)
     options = fields.options(service.settings.most_results)
-    wanted = _several(served, asked, options)
-    answers = await served.searching.call(_all, served, wanted)
-    version = answers[0].version if answers else served.version
+    version = served.version
+    wanted = _several(version, asked, options)
+    found: list[Found] = []
+    for start in range(0, len(wanted), service.settings.batch):  # others take turns
+        part = wanted[start : start + service.settings.batch]
+        found += await served.searching.call(_all, version, part)
     return as_json(
         {
             "index": served.opened.name,
             "version": version.generation,
-            "results": [_bare(one, fields.offset) for one in answers],
+            "results": [_bare(one, fields.offset) for one in found],
         }
     )
 
@@ -118,10 +123,10 @@ async def _wanted(
     return Wanted(options, vector, metadata=fields.metadata), None
 
 
-def _several(served: Served, asked: Asked, options: Options) -> list[Wanted]:
+def _several(version: Version, asked: Asked, options: Options) -> list[Wanted]:
     """The queries of a batch."""
     fields: BatchRequest = asked.fields
-    index = served.version.index
+    index = version.index
     if fields.ids is not None:
         ids = [item_id(index, one) for one in fields.ids]
         return [Wanted(options, item=one, metadata=False) for one in ids]
@@ -141,10 +146,10 @@ def _several(served: Served, asked: Asked, options: Options) -> list[Wanted]:
     return [Wanted(options, row, metadata=False) for row in checked]
 
 
-def _all(served: Served, wanted: list[Wanted]) -> list[Found]:
+def _all(version: Version, wanted: list[Wanted]) -> list[Found]:
     """The answers to all queries; the first that is refused refuses all."""
     found = []
-    for answer in served._answers(wanted):
+    for answer in answers(version, wanted):
         if isinstance(answer, Exception):
             raise answer
         found.append(answer)

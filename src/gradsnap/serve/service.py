@@ -2,16 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
-from gradsnap.inference.model import Model
 from gradsnap.serve.answering import Found, Wanted, answers
 from gradsnap.serve.batching import Batcher
 from gradsnap.serve.embedding import Embedded, Embedder, Picture
@@ -24,11 +22,13 @@ from gradsnap.serve.thumbnails import Thumbnails
 from gradsnap.serve.uploads import decode_upload
 from gradsnap.serve.writing import Writer
 
+Result = TypeVar("Result")
+
 DECODERS = 2
 """Threads that decode pictures."""
 
-MOST_PICTURES = 64
-"""Pictures of a batch's wait that may be decoded or wait for it."""
+MOST_PICTURES = 512
+"""Pictures that may be decoded or wait for it."""
 
 
 class Served:
@@ -46,10 +46,10 @@ class Served:
         opened: OpenedIndex,
         settings: ServeSettings,
         metrics: Metrics,
-        decoders: ThreadPoolExecutor,
+        decoders: "Decoders",
     ) -> None:
         self.opened, self.settings, self.metrics = opened, settings, metrics
-        self.decoders, self._decoding = decoders, 0
+        self.decoders = decoders
         self.writer = Writer(opened)
         self._kept: dict[str, tuple[int, Any]] = {}
         make = partial(
@@ -88,7 +88,9 @@ class Served:
             raise unreadable(
                 "this index knows no model to embed pictures: send vectors"
             )
-        pixels = await self._decoded(picture, model)
+        pixels = await self.decoders.call(
+            decode_upload, model, picture, self.settings.pixels
+        )
         return await self.embedding.ask(Picture(pixels, version, model))
 
     async def once_a_version(self, name: str, work: Any, *arguments: Any) -> Any:
@@ -128,17 +130,6 @@ class Served:
         await self.searching.close()
         await self.embedding.close()
 
-    async def _decoded(self, picture: bytes, model: Model) -> Tensor:
-        if self._decoding >= MOST_PICTURES:
-            raise busy()
-        self._decoding += 1
-        try:
-            work = partial(decode_upload, model, picture, self.settings.pixels)
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self.decoders, work)
-        finally:
-            self._decoding -= 1
-
     def _answers(self, queries: Any) -> Any:
         return answers(self.version, queries)
 
@@ -151,6 +142,33 @@ class Served:
             waits.observe(waited)
 
         return observe
+
+
+class Decoders:
+    """A few threads that decode pictures, and a bound on what waits for them."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
+        self._waiting = 0
+
+    async def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """What a function gives, run in one of the threads.
+
+        Raises:
+            Refusal: too many wait already.
+        """
+        if self._waiting >= MOST_PICTURES:
+            raise busy()
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, function, *arguments)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
 
 class Service:
@@ -166,7 +184,7 @@ class Service:
         self.metrics = Metrics()
         self.access = Access(settings.token)
         self.thumbnails = Thumbnails(settings.pixels)
-        self.decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
+        self.decoders = Decoders()
         self.by_name = {
             name: Served(
                 OpenedIndex(name, folder, settings),
@@ -207,7 +225,7 @@ class Service:
                 await watch
             for served in self.by_name.values():
                 await served.close()
-            self.decoders.shutdown(wait=True, cancel_futures=True)
+            self.decoders.close()
 
     async def _watch(self) -> None:
         for served in self.by_name.values():

@@ -74,7 +74,7 @@ async function choose(name) {
   document.title = `${index.name} – gradsnap`;
   byId("facts").textContent = [index.name, `${count(index.items)} items`, `${bytes(index.bits / 8)} codes`, index.kind].slice(indexes.length < 2 ? 0 : 1).join(" · ");
   byId("choose").hidden = !index.images;
-  byId("camera").hidden ||= !index.images;
+  byId("camera").hidden = !index.images || !navigator.mediaDevices?.getUserMedia;
 }
 
 function mark() {

@@ -57,6 +57,5 @@ export async function drawOn(canvas, blob, side) {
   const context = canvas.getContext("2d");
   context.imageSmoothingQuality = "high";
   context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-  canvas.classList.toggle("tiny", Math.max(bitmap.width, bitmap.height) <= 64);
   bitmap.close();
 }

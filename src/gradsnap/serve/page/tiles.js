@@ -8,7 +8,6 @@ export function tile(item, index, size = 256, lazy = true) {
   const image = make("img", {
     alt: words, loading: lazy ? "lazy" : "eager", decoding: "async",
     src: `${item.thumbnail}&size=${size}`,
-    onload: () => { if (Math.max(image.naturalWidth, image.naturalHeight) <= 64) image.classList.add("tiny"); },
     onerror: () => image.replaceWith(blank(item, words)),
   });
   return image;
