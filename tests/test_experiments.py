@@ -147,7 +147,7 @@ def test_options_of_a_recipe_and_of_the_trunk_are_both_kept(
 
 def test_strengths_lie_around_the_default() -> None:
     assert strengths_of(METHODS["plain"]) == ("", ())
-    key, values = strengths_of(METHODS["codes"])
+    key, values = strengths_of(METHODS["snapped-codes"])
     assert key == "layer.options.strength"
     assert list(values) == pytest.approx([0.3, 0.1, 0.9])
 

@@ -101,7 +101,7 @@ def test_a_model_searches_its_own_index(vectors: Path, tmp_path: Path) -> None:
 
 
 def test_the_log_has_every_monitor(vectors: Path, tmp_path: Path) -> None:
-    run_training(config_for(vectors), tmp_path / "model")
+    run_training(config_for(vectors, "layer.name=codes"), tmp_path / "model")
     seen = set().union(*(one.keys() for one in records(tmp_path / "model")))
     assert seen >= {
         "step",
@@ -242,7 +242,9 @@ def test_a_frozen_trunk_is_computed_once(vectors, tmp_path) -> None:
 
 
 def test_snapping_after_the_warm_up_only(vectors, tmp_path) -> None:
-    run_training(config_for(vectors, "layer.warmup=0.5"), tmp_path / "m")
+    run_training(
+        config_for(vectors, "layer.name=codes", "layer.warmup=0.5"), tmp_path / "m"
+    )
     for record in records(tmp_path / "m"):
         assert ("conformity" in record) == (record["step"] > 8) or "loss" not in record
 
@@ -260,7 +262,7 @@ def test_a_run_that_never_snapped_says_so(vectors, tmp_path, caplog) -> None:
     assert model is not None
     assert model.card["snapped"] is False
     assert "nothing was snapped" in caplog.text
-    other = run_training(config_for(vectors, "loss.name=supcon"), tmp_path / "n")
+    other = run_training(config_for(vectors, "layer.name=codes"), tmp_path / "n")
     assert other is not None
     assert other.card["snapped"] is True
 

@@ -53,8 +53,11 @@ kept: dict[tuple[Trial, int, int], float] = {}
 """Figures of single runs, where a test gives them."""
 
 
+GAINS = {"plain": 0.0, "snapping": 0.02, "codes": 0.05, "soft-codes": 0.1}
+
+
 def ranks(trial: Trial) -> float:
-    gain = {"plain": 0.0, "snapping": 0.02, "codes": 0.1}[trial.layer]
+    gain = GAINS[trial.layer]
     return 0.8 + gain + (0.01 if trial.rate == 0.01 else 0)
 
 
@@ -76,8 +79,8 @@ def test_the_grid_is_the_same_for_a_seed_and_has_every_point_once() -> None:
     grid = Grid(bits=8, sizes=[16, 4])
     points = grid.trials(3)
     assert points == grid.trials(3) != grid.trials(4)
-    assert len({*points}) == len(points) == (1 + 2 + 5) * 3 * 3 * 2
-    assert {one.layer for one in points[:3]} == {*KINDS}
+    assert len({*points}) == len(points) == (1 + 2 + 4 + 3) * 3 * 3 * 2
+    assert {one.layer for one in points[:5]} == {*KINDS}
     rates = [one.rate for one in points if one.layer == "plain"]
     assert len({*rates[:3]}) == 3, "the first ones differ in all they can"
 
@@ -94,7 +97,7 @@ def test_halving_keeps_to_the_budget_and_finds_the_best(scripted: Tuner) -> None
     assert scripted.used <= 600
     best = scripted.best()
     assert best is not None
-    assert (best.trial.layer, best.trial.rate) == ("codes", 0.01)
+    assert (best.trial.layer, best.trial.rate) == ("soft-codes", 0.01)
     lengths = [steps for _, steps, _ in ran[2:]]
     assert lengths == sorted(lengths), "from short runs to long ones"
     assert len({*lengths}) == 3
@@ -103,9 +106,9 @@ def test_halving_keeps_to_the_budget_and_finds_the_best(scripted: Tuner) -> None
     assert {seed for layer, seed in full if layer == "plain"} == {0, 1}
     second = [one for one, steps, _ in ran if steps == lengths[0] * 8 // 3]
     first = second[0]
-    moved = [one.on_the_ground_of(first) for one in second[:3]]
-    assert moved == second[:3], "each layer with the best one's codebooks and rate"
-    assert scripted.verdict().startswith("Snapping pays: plain 0.810")
+    moved = [one.on_the_ground_of(first) for one in second[:4]]
+    assert moved == second[:4], "each layer with the best one's codebooks and rate"
+    assert scripted.verdict().startswith("Training for the codes pays: plain 0.810")
 
 
 def test_a_lucky_seed_is_found_out_and_a_short_run_may_win(scripted: Tuner) -> None:
@@ -130,7 +133,7 @@ def test_what_a_short_budget_leaves_out_is_said(scripted: Tuner) -> None:
     scripted.budget, scripted.steps = 30, 200
     scripted.run()
     assert scripted.used <= 30
-    assert "whether snapping pays is not known" in scripted.verdict()
+    assert "whether training for the codes pays is not known" in scripted.verdict()
     assert "a full run of codes" in scripted.untried()
 
 
@@ -163,7 +166,9 @@ def test_says_when_snapping_does_not_pay(
         return 0.8 + gain * (trial.layer != "plain")
 
     monkeypatch.setitem(globals(), "ranks", flat)
-    assert scripted.run().verdict().startswith("Snapping does not pay here")
+    assert (
+        scripted.run().verdict().startswith("Training for the codes does not pay here")
+    )
 
 
 @pytest.mark.usefixtures("_few")
@@ -173,7 +178,7 @@ def test_tunes_resumes_and_prints_a_command_that_runs(tmp_path, monkeypatch) -> 
     with monkeypatch.context() as patch:
         patch.setattr(TrainingWatch, "_test_figures", scores_nothing)
         found = json.loads(tune(*command, "--json"))
-    assert found["untried"][0].endswith(" of 48 settings of the grid")
+    assert found["untried"][0].endswith(" of 60 settings of the grid")
     assert len([*(tmp_path / "t" / "trials").iterdir()]) >= 2 + 3 + 3 + 3
     page = Parsed((tmp_path / "t" / "index.html").read_text())
     assert {found["command"], found["verdict"]} <= {*page.texts}

@@ -45,7 +45,13 @@ def kernels(module: str) -> ModuleType | None:
     """The module of compiled kernels, or None where the twins in torch are to serve."""
     if _spared and "numba" not in sys.modules:
         return None
-    return importlib.import_module(module) if installed() else None
+    return _imported(module) if installed() else None
+
+
+@functools.cache
+def _imported(module: str) -> ModuleType:
+    """Looking a module up again takes ten times as long as remembering it."""
+    return importlib.import_module(module)
 
 
 _spared: list[bool] = []

@@ -1,5 +1,7 @@
 """What a coder refuses, in sentences with the bad value and the good choices."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -71,5 +73,5 @@ def check_count(k: int, every: int) -> None:
 
 def _can_be_squared(x: Tensor) -> bool:
     """One pass, no copy, unless the squares of all rows together overflow."""
-    together = torch.linalg.vector_norm(x)
-    return bool(together.isfinite()) or bool(x.square().sum(dim=1).isfinite().all())
+    together = float(torch.linalg.vector_norm(x))
+    return math.isfinite(together) or bool(x.square().sum(dim=1).isfinite().all())

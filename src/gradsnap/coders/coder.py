@@ -14,6 +14,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, Self
 
 import torch
@@ -269,6 +270,9 @@ class Coder(nn.Module, ABC):
         return labels.to(x.device)
 
 
-def full_precision(x: Tensor) -> torch.autocast:
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
     """Codes must not depend on the autocast the caller happens to be in."""
-    return torch.autocast(x.device.type, enabled=False)
+    kind = x.device.type
+    if not torch.is_autocast_enabled(kind):
+        return nullcontext()  # entering another context takes longer than looking
+    return torch.autocast(kind, enabled=False)

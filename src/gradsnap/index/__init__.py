@@ -1,6 +1,7 @@
 """Indexes: items found by their codes."""
 
 from gradsnap.index.exhaustive import ExhaustiveIndex
+from gradsnap.index.filtering import Filter
 from gradsnap.index.folder_reading import load_index
 from gradsnap.index.hamming import HammingIndex
 from gradsnap.index.index import Index
@@ -23,6 +24,7 @@ INDEXES: dict[str, type[Index]] = {
 __all__ = [
     "INDEXES",
     "ExhaustiveIndex",
+    "Filter",
     "HalfPrecision",
     "HammingIndex",
     "Index",

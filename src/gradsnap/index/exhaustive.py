@@ -1,19 +1,18 @@
 """Exhaustive search: every code is compared with every query."""
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from numpy.typing import NDArray
+import torch
 
+from gradsnap.coders.coder import full_precision
+from gradsnap.index.filtering import scan_allowed
 from gradsnap.index.index import Config, Index
 from gradsnap.index.scanning import FAST_SIZE, Best, float_tables, scan_all
-from gradsnap.index.searching import Queries
-from gradsnap.index.segments import runs
+from gradsnap.index.searching import Parts, Queries
 
 if TYPE_CHECKING:
     from gradsnap.index.fastscan import FastScan
-
-Array = NDArray[Any]
 
 
 class ExhaustiveIndex(Index):
@@ -55,13 +54,19 @@ class ExhaustiveIndex(Index):
 
         return FastScan.of(self.coder, self.items)
 
-    def _scan(self, queries: Queries, best: Best, allowed: list[Array] | None) -> None:
-        make = self.coder.code_tables if queries.coded else self.coder.tables
-        entries = float_tables(make(queries.rows), self.items.constant)
-        if allowed is None and not queries.coded and self._fast is not None:
-            self._fast.scan(queries.rows, entries, best)
+    @torch.no_grad()
+    def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
+        rows, coder = queries.rows, self.coder
+        with full_precision(rows):  # they were checked when the search began
+            made = coder.code_tables(rows) if queries.coded else coder._tables(rows)
+        entries = float_tables(made, self.items.constant)
+        if not queries.coded and self._fast is not None:
+            self._fast.scan(queries.rows, entries, best, allowed)
             return
+        segments = self.items.segments
+        places = sum(map(len, segments))
         for number, columns in enumerate(self.items.columns()):
-            segment = self.items.segments[number]
-            ranges = segment.ranges if allowed is None else runs(allowed[number])
-            scan_all(columns, ranges, entries, best)
+            if allowed is None:
+                scan_all(columns, segments[number].ranges, entries, best)
+            else:
+                scan_allowed(columns, allowed[number], entries, best, places)

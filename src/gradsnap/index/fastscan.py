@@ -9,8 +9,8 @@ candidates are taken, and in the end the plain scan.
 
 import contextlib
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
@@ -21,9 +21,18 @@ from torch import Tensor
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.coders.tables import sums_of_own
+from gradsnap.compiled import kernels
 from gradsnap.index.faiss_forms import ProductForm, product_form
+from gradsnap.index.filtering import Allowed, scan_allowed
 from gradsnap.index.item_store import ItemStore
-from gradsnap.index.scanning import FAST_SIZE, Best, Columns, scan_all
+from gradsnap.index.scanning import (
+    FAST_SIZE,
+    Best,
+    Columns,
+    kernel,
+    read_only,
+    scan_all,
+)
 from gradsnap.index.segments import Segment
 
 Array = NDArray[Any]
@@ -33,6 +42,9 @@ MARGIN = 1e-5
 
 LEAST_CODES = 2048
 """Smaller segments are scanned plainly."""
+
+LEAST_SHARE = 0.15
+"""Where a smaller share may be found, those are scanned plainly."""
 
 WIDENINGS = 2
 """How often candidates are quadrupled before the plain scan takes over."""
@@ -61,88 +73,148 @@ class FastScan:
             return None
         return cls(coder, items)
 
-    def scan(self, queries: Tensor, entries: Tensor, best: Best) -> None:
-        """Offers all items to the heaps, as ``scan_all`` does.
+    def scan(
+        self,
+        queries: Tensor,
+        entries: Tensor,
+        best: Best,
+        allowed: list[Allowed] | None = None,
+    ) -> None:
+        """Offers all items, or the allowed ones, to the heaps.
 
         Args:
             queries: (q, dim).
             entries: their tables, float32 (q, M, 16).
             best: heaps, changed in place.
+            allowed: the items of each segment that may be found; None for all.
         """
-        with _threads():
-            self._scan(queries, entries, best)
-
-    def _scan(self, queries: Tensor, entries: Tensor, best: Best) -> None:
         base = 0
-        for number, segment in enumerate(self.items.segments):
-            if len(segment) < LEAST_CODES:
-                self._plain(number, entries, best)
-            else:
-                self._segment(number, base, queries, entries, best)
-            base += len(segment)
+        with faiss_threads():
+            for number, segment in enumerate(self.items.segments):
+                own = None if allowed is None else allowed[number]
+                kept = len(segment) if own is None else len(own.positions)
+                if kept < max(LEAST_CODES, LEAST_SHARE * len(segment)):
+                    self._plain(number, entries, best, own)
+                else:
+                    part = Part(segment, base, own)
+                    self._segment(number, part, queries, entries, best)
+                base += len(segment)
 
-    def _plain(self, number: int, entries: Tensor, best: Best) -> None:
-        columns = list(self.items.columns())[number]
-        scan_all(columns, self.items.segments[number].ranges, entries, best)
+    def _plain(
+        self, number: int, entries: Tensor, best: Best, allowed: Allowed | None
+    ) -> None:
+        columns, segments = list(self.items.columns())[number], self.items.segments
+        if allowed is None:
+            scan_all(columns, segments[number].ranges, entries, best)
+        else:
+            scan_allowed(columns, allowed, entries, best, sum(map(len, segments)))
 
     def _segment(
-        self, number: int, base: int, queries: Tensor, entries: Tensor, best: Best
+        self, number: int, part: "Part", queries: Tensor, entries: Tensor, best: Best
     ) -> None:
-        segment, k = self.items.segments[number], best.distances.shape[1]
-        index, form = self._faiss(segment)
+        index, form = self._faiss(part.segment)
         rows = form.rotate(queries)
-        left = np.arange(len(queries))
-        width = 2 * k + 64
-        for _ in range(WIDENINGS + 1):
-            if len(left) == 0 or width >= len(segment):
-                break
-            approximate, at = index.search(rows[left], width)
-            own = _Candidates(segment, base, entries[left], approximate, at)
-            proven = own.offer(best, left)
-            left, width = left[~proven], 4 * width
-        if len(left):
-            part = Best(*(column[left] for column in best))
-            self._plain(number, entries[left], part)
-            for own_column, new in zip(best, part, strict=True):
-                own_column[left] = new
+
+        def search(left: Array, width: int) -> tuple[Array, Array]:
+            found: tuple[Array, Array] = index.search(rows[left], width)
+            return found
+
+        def plain(left: Array, some: Best) -> None:
+            self._plain(number, entries[left], some, part.allowed)
+
+        prove(part, entries, best, search, plain)
 
     def _faiss(self, segment: Segment) -> tuple[Any, ProductForm]:
         """The segment in FAISS's blocks of 32 codes; made when first searched."""
-        form = product_form(self.coder)
-        if segment not in self._made and form is not None:
-            plain = form.faiss_index()
-            plain.add_sa_codes(np.ascontiguousarray(segment.codes))
-            make: Any = faiss.IndexPQFastScan
-            self._made[segment] = make(plain), form
+        if segment not in self._made:
+            form: Any = product_form(self.coder)
+            self._made[segment] = self._pack(segment, form), form
         made: tuple[Any, ProductForm] = self._made[segment]
         return made
+
+    def _pack(self, segment: Segment, form: ProductForm) -> Any:
+        """The segment as FAISS's PQFastScan."""
+        plain = form.faiss_index()
+        plain.add_sa_codes(np.ascontiguousarray(segment.codes))
+        make: Any = faiss.IndexPQFastScan
+        return make(plain)
+
+
+def prove(
+    part: "Part",
+    entries: Tensor,
+    best: Best,
+    search: Callable[[Array, int], tuple[Array, Array]],
+    plain: Callable[[Array, Best], None],
+) -> None:
+    """Takes candidates, and more of them, until results are proven to be exact.
+
+    Args:
+        part: the segment that is searched.
+        entries: tables of the queries, float32 (q, M, 16).
+        best: heaps of the queries, changed in place.
+        search: so many candidates of some queries: distances, and positions, -1 where
+            there are no more.
+        plain: offers all items to the heaps of some queries.
+    """
+    left, k = np.arange(len(entries)), best.distances.shape[1]
+    width = round((2 * k + 64) / part.share)
+    for _ in range(WIDENINGS + 1):
+        if len(left) == 0 or width >= len(part.segment):
+            break
+        own = _Candidates(part, entries[left], *search(left, width))
+        proven = own.offer(best, left)
+        left, width = left[~proven], 4 * width
+    if len(left):
+        some = Best(*(column[left] for column in best))
+        plain(left, some)
+        for own_column, new in zip(best, some, strict=True):
+            own_column[left] = new
+
+
+class Part(NamedTuple):
+    """A segment, and which of its items may be found."""
+
+    segment: Segment
+    base: int
+    """The place of its first item."""
+    allowed: Allowed | None
+
+    @property
+    def share(self) -> float:
+        """How many of the items may be found, 0 to 1."""
+        return 1.0 if self.allowed is None else self.allowed.share
 
 
 class _Candidates:
     """What fast-scan found for some queries in one segment."""
 
     def __init__(
-        self,
-        segment: Segment,
-        base: int,
-        entries: Tensor,
-        approximate: Array,
-        at: Array,
+        self, part: Part, entries: Tensor, approximate: Array, at: Array
     ) -> None:
-        self.columns = _plain_columns(segment, base)
-        self.segment = segment
+        self.columns = _plain_columns(part.segment, part.base)
+        self.segment, self.allowed = part.segment, part.allowed
         self.entries = entries
         self.approximate = approximate
         self.at = at
 
     def offer(self, best: Best, queries: Array) -> Array:
         """Puts proven results into the heaps; says for which queries, bool (q,)."""
+        compiled = kernels("gradsnap.index.fastscan_compiled") if kernel() else None
+        least = self.approximate[:, -1] - self._slack()
+        if compiled is not None:
+            frozen = read_only(self.columns)
+            candidates, tables = (self.at, least), self.entries.numpy()
+            return np.asarray(
+                compiled.rescore(
+                    frozen, self._alive(), candidates, tables, queries, tuple(best)
+                )
+            )
         exact = self._exact()
         k = best.distances.shape[1]
         keys = self.columns.keys(self.at)
         ranked = _smallest(exact, keys, self.at + self.columns.base, k)
-        least = self.approximate[:, -1] - self._slack()
-        proven = least > ranked.distances[:, -1]
+        proven = (least > ranked.distances[:, -1]) | (self.at[:, -1] < 0)
         for row in np.flatnonzero(proven):
             if len(self.segment) and best.places[queries[row]].max() >= 0:
                 best.merge(queries[row], tuple(c[row] for c in ranked))
@@ -151,8 +223,12 @@ class _Candidates:
                     own[queries[row]] = new[row, ::-1]
         return np.asarray(proven)
 
+    def _alive(self) -> Array:
+        """Which items may be found, bool (n,); empty for all."""
+        return self.segment.alive if self.allowed is None else self.allowed.mask
+
     def _exact(self) -> Array:
-        """Distances (q, r) by the exact tables; infinite for removed items."""
+        """Distances (q, r) by the exact tables; infinite for what may not be found."""
         num_codebooks = self.entries.shape[1]
         packed = np.asarray(self.segment.codes)[self.at]
         codes = unpack(packed, num_codebooks, FAST_SIZE).astype(np.int64)
@@ -160,6 +236,9 @@ class _Candidates:
         exact = sums.clamp_min_(0).numpy()
         if len(self.segment.removed):
             exact[np.isin(self.at, self.segment.removed)] = np.inf
+        if self.allowed is not None:
+            exact[~self.allowed.mask[self.at]] = np.inf
+        exact[self.at < 0] = np.inf
         return np.asarray(exact)
 
     def _slack(self) -> Array:
@@ -171,7 +250,7 @@ class _Candidates:
 
 
 @contextlib.contextmanager
-def _threads() -> Iterator[None]:
+def faiss_threads() -> Iterator[None]:
     """FAISS uses as many threads as torch, for a while."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(torch.get_num_threads())
@@ -183,9 +262,12 @@ def _threads() -> Iterator[None]:
 
 def _plain_columns(segment: Segment, base: int) -> Columns:
     """The segment's ids; its codes stay packed."""
-    nothing = np.empty(0, dtype=np.int64)
-    ids = nothing if segment.ids is None else np.asarray(segment.ids)
-    return Columns(segment.codes, nothing, nothing, ids, segment.first, base)
+    nothing = np.empty(0, dtype=np.float32)
+    short, long = np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
+    if segment.ids is not None:
+        ids = np.asarray(segment.ids)
+        short, long = (ids, long) if ids.dtype == np.uint32 else (short, ids)
+    return Columns(np.asarray(segment.codes), nothing, short, long, segment.first, base)
 
 
 def _smallest(distances: Array, keys: Array, places: Array, k: int) -> Best:

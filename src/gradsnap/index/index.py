@@ -193,7 +193,7 @@ class Index(Searchable):
         Raises:
             InputError: an id is not in the index; nothing is removed then.
         """
-        positions = self.items.positions(ids)
+        positions = [part.positions for part in self.items.allowed(ids)]
         for segment, at in zip(self.items.segments, positions, strict=True):
             segment.remove(at)
         return self

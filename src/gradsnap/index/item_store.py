@@ -13,6 +13,7 @@ from torch import Tensor
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
+from gradsnap.index.filtering import Allowed, chosen
 from gradsnap.index.scanning import Columns
 from gradsnap.index.segments import (
     GivenIds,
@@ -111,6 +112,10 @@ class ItemStore:
         for segment in self.segments:
             asked = [ids[i] for i in rest] if isinstance(ids, list) else ids[rest]
             at = segment.find(asked)
+            if len(at) and at.min() >= 0:  # all of them, the common case
+                found.append((at, rest))
+                rest = rest[:0]
+                continue
             found.append((at[at >= 0], rest[at >= 0]))
             rest = rest[at < 0]
         if len(rest):
@@ -122,9 +127,15 @@ class ItemStore:
             )
         return found
 
-    def positions(self, ids: GivenIds) -> list[Array]:
-        """Positions of ids by segment; refuses ids that are not there."""
-        return [at for at, _ in self.find(checked_ids(ids))]
+    def allowed(self, ids: GivenIds) -> list[Allowed]:
+        """The items with such ids by segment; refuses ids that are not there."""
+        checked = checked_ids(ids)
+        if len(self.segments) == 1:
+            whole = chosen(self.segments[0], checked)
+            if whole is not None:
+                return [whole]
+        found = zip(self.segments, self.find(checked), strict=True)
+        return [Allowed(np.unique(at), len(segment)) for segment, (at, _) in found]
 
     def known(self, ids: Ids) -> Array:
         """Which of the ids are in the index, their places among the ids, ascending."""

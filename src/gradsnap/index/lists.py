@@ -1,7 +1,7 @@
 """Items sorted into lists: a query looks into the nearest lists only."""
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -9,16 +9,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.checks import checked_rows
-from gradsnap.coders.coder import Coder
+from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError, NotFittedError
+from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.scanning import Best, float_tables, scan_own
-from gradsnap.index.searching import Queries
+from gradsnap.index.scanning import FAST_SIZE, Best, Columns, float_tables, scan_own
+from gradsnap.index.searching import Parts, Queries
 from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
+
+if TYPE_CHECKING:
+    from gradsnap.index.listed_fastscan import ListedFastScan
 
 Array = NDArray[Any]
 
@@ -55,6 +59,7 @@ class ListedIndex(Index):
             )
         super().__init__(coder, refiner=refiner)
         self.residual = residual
+        self._made_fast: tuple[ListedFastScan | None] | None = None
         self._probes = 0
         self.probes = probes
 
@@ -166,32 +171,63 @@ class ListedIndex(Index):
         return min(self.probes, self.num_lists) if self.residual else 1
 
     @torch.no_grad()
-    def _scan(self, queries: Queries, best: Best, allowed: list[Array] | None) -> None:
+    def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
         count = min(self.probes, self.num_lists)
         rows = queries.rows
         lists = self._nearest_lists(rows, count)  # (q, p)
-        tables = np.arange(len(rows))[:, None].repeat(count, axis=1)
         if self.residual:
             rows = self._left(rows.repeat_interleave(count, 0), lists.flatten())
-            tables = np.arange(lists.numel()).reshape(lists.shape)
-        entries = float_tables(self.coder.tables(rows), self.items.constant)
+        with full_precision(rows):  # they were checked when the search began
+            made = self.coder._tables(rows)
+        entries = float_tables(made, self.items.constant)
         numbers = lists.cpu().numpy()
+        if self._fast is not None:
+            self._fast.scan_lists(queries.rows, numbers, entries, best, allowed)
+            return
         for at, columns in enumerate(self.items.columns()):
+            own = None if allowed is None else allowed[at]
             segment = self.items.segments[at]
-            bounds = np.asarray(segment.bounds)
-            spans = np.stack([bounds[numbers], bounds[numbers + 1], tables], axis=2)
-            mask = _mask(segment, None if allowed is None else allowed[at])
-            scan_own(columns, mask, spans, entries, best)
+            scan_segment(columns, segment, own, numbers, entries, best)
+
+    @property
+    def _fast(self) -> "ListedFastScan | None":
+        """FAISS's fast-scan where it can be used; made at the first search."""
+        if self.residual or self.coder.codebook_size != FAST_SIZE:
+            return None
+        if self._made_fast is None:
+            from gradsnap.index.listed_fastscan import ListedFastScan
+
+            self._made_fast = (
+                ListedFastScan.of_lists(self.coder, self.items, self.num_lists),
+            )
+        return self._made_fast[0]
 
 
-def _mask(segment: Segment, allowed: Array | None) -> Array:
-    """Which items count, bool (n,); empty for all."""
-    if allowed is not None:
-        mask = np.zeros(len(segment), dtype=bool)
-        mask[allowed] = True
-        return mask
-    if len(segment.removed):
-        mask = np.ones(len(segment), dtype=bool)
-        mask[segment.removed] = False
-        return mask
-    return np.empty(0, dtype=bool)
+def scan_segment(
+    columns: Columns,
+    segment: Segment,
+    allowed: Allowed | None,
+    lists: Array,
+    entries: Tensor,
+    best: Best,
+) -> None:
+    """Scans the lists (q, p) of each query in a segment; tables as in ``scan_own``."""
+    own_tables = len(entries) != len(lists)
+    spans = _spans(np.asarray(segment.bounds), lists, own_tables)
+    if allowed is None:
+        scan_own(columns, segment.alive, spans, entries, best)
+    else:
+        scan_own(columns, allowed.mask, spans, entries, best, allowed.share)
+
+
+def _spans(bounds: Array, lists: Array, own_tables: bool) -> Array:
+    """Start, stop and table of each list (q, p) of each query, int64 (q, p, 3).
+
+    A query has one table, or one of its own for each list.
+    """
+    spans = np.empty((*lists.shape, 3), dtype=np.int64)
+    spans[..., 0] = bounds[lists]
+    spans[..., 1] = bounds[lists + 1]
+    numbers = np.arange(lists.size if own_tables else len(lists))
+    spans[..., 2] = numbers.reshape(len(lists), -1)
+    return spans

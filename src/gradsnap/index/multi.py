@@ -4,8 +4,8 @@ import math
 
 from torch import Tensor
 
-from gradsnap.coders.coder import Coder
-from gradsnap.coders.quantizers import ProductQuantizer
+from gradsnap.coders.coder import Coder, full_precision
+from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
 from gradsnap.errors import InputError
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
@@ -21,7 +21,9 @@ class MultiIndex(ListedIndex):
     Args:
         coder: a quantizer of vectors, or of residuals; fitted, or fitted by ``fit``.
         codewords: in each half; a power of two.
-        coarse: your own fitted quantizer of two codebooks; nothing is learned then.
+        coarse: your own quantizer of two codebooks, instead of a plain one; learned by
+            ``fit`` unless it is fitted. An ``OptimizedProductQuantizer`` rotates first,
+            so that both halves matter alike: fewer items to look at for a recall.
         residual: whether codes are of residuals or of the vectors themselves.
         probes: lists a query looks into.
         refiner: ``HalfPrecision`` or ``LongerCode``; None for no re-ranking.
@@ -43,7 +45,7 @@ class MultiIndex(ListedIndex):
         coder: Coder,
         *,
         codewords: int = 64,
-        coarse: ProductQuantizer | None = None,
+        coarse: ProductQuantizer | OptimizedProductQuantizer | None = None,
         residual: bool = False,
         probes: int = 64,
         refiner: Refiner | None = None,
@@ -100,6 +102,12 @@ class MultiIndex(ListedIndex):
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Takes back what ``state`` gave."""
+        if "rotation" in state and not isinstance(
+            self.coarse, OptimizedProductQuantizer
+        ):
+            size = self.coarse.codebook_size
+            rotated = OptimizedProductQuantizer(self.coder.dim, 2, size, seed=self.seed)
+            self.coarse = rotated.to(self.coder.dtype)
         self.coarse.load_state_dict(state)
 
     def _fit_lists(self, x: Tensor) -> None:
@@ -109,7 +117,8 @@ class MultiIndex(ListedIndex):
         if count == 1:
             codes = self.coarse.encode(x).long()[:, None]
         else:
-            codes = self.coarse.candidates(x, count).codes.long()  # (n, count, 2)
+            with full_precision(x):
+                codes = self.coarse._candidates(x, count).codes  # (n, count, 2)
         return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
 
     def _centroids_of(self, lists: Tensor) -> Tensor:

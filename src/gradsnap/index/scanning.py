@@ -4,6 +4,8 @@ One definition, two engines: a compiled kernel, and plain torch where numba is m
 Both add in float32 in the order of the codebooks, so they agree to the bit.
 """
 
+import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -29,6 +31,15 @@ FEWEST = 8
 
 FAST_SIZE = 16
 """Codewords a codebook that fit a register, so that fast-scan can add."""
+
+WORD = 8
+"""Bytes of a number, and so codes that one read brings."""
+
+FEW_ALIVE = 0.3
+"""Where a smaller share of items counts, each is asked before it is added up."""
+
+MOST_SMALLEST = 4096
+"""Heaps of more are slower than sorting all."""
 
 TORCH_ROWS = 16_384
 """Codes the plain engine adds up at once."""
@@ -62,6 +73,14 @@ class Best(NamedTuple):
         """Ascending by distance, then key."""
         order = np.lexsort((self.keys, self.distances), axis=1)
         return Best(*(np.take_along_axis(column, order, axis=1) for column in self))
+
+    def sorted(self) -> "Best":
+        """``ranked`` for heaps, in place where a kernel can sort them."""
+        compiled = kernel()
+        if compiled is None:
+            return self.ranked()
+        compiled.sort_heaps(tuple(self))
+        return self
 
     def merge(self, query: int, found: tuple[Array, Array, Array]) -> None:
         """Takes in items (distances, keys, places) of one query, unless too far."""
@@ -109,13 +128,18 @@ def kernel() -> ModuleType | None:
     return kernels("gradsnap.index.scanning_compiled")
 
 
+def filter_kernel() -> ModuleType | None:
+    """The compiled scans of some items, where numba is installed."""
+    return None if kernel() is None else kernels("gradsnap.index.filtered_compiled")
+
+
 def float_tables(tables: Tables, constant: float) -> Tensor:
     """Tables (q, M, K) in float32 whose sums are distances: constants are in them."""
     entries = tables.entries.float().cpu()
-    shift = (tables.offsets + constant).float().cpu()
-    if bool(shift.any()):
+    shift = tables.offsets + constant if constant else tables.offsets
+    if shift.count_nonzero():
         entries = entries.clone()
-        entries[:, 0] += shift[:, None]
+        entries[:, 0] += shift.float().cpu()[:, None]
     whole: Tensor = entries.contiguous()
     return whole
 
@@ -150,7 +174,12 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
 
 
 def scan_own(
-    columns: Columns, alive: Array, spans: Array, tables: Tensor, best: Best
+    columns: Columns,
+    alive: Array,
+    spans: Array,
+    tables: Tensor,
+    best: Best,
+    share: float = 1.0,
 ) -> None:
     """Scans each query's own lists.
 
@@ -160,20 +189,72 @@ def scan_own(
         spans: start, stop and table of each list, int64 (q, p, 3).
         tables: float32 (t, M, K).
         best: heaps of the q queries, changed in place.
+        share: of the items that count, 0 to 1.
     """
     compiled = kernel()
     if compiled is None:
         _scan_own_plain(columns, alive, spans, tables, best)
         return
-    frozen = _read_only(columns)
-    steps = -(-len(spans) // (4 * torch.get_num_threads())) or 1
+    frozen, entries = read_only(columns), tables.numpy()
+    few = share < FEW_ALIVE
+    scan = _few_scan() if few else _list_scan(compiled, columns, entries)
+    threads = torch.get_num_threads()
+    steps = -(-len(spans) // (4 * threads if threads > 1 else 1)) or 1
 
     def work(start: int) -> None:
-        stop = start + steps
-        heaps = tuple(best.part(start, stop))
-        compiled.scan_lists(frozen, alive, spans[start:stop], tables.numpy(), heaps)
+        heaps = tuple(best.part(start, start + steps))
+        scan(frozen, alive, spans[start : start + steps], entries, heaps)
 
     spread(work, range(0, len(spans), steps))
+
+
+def _few_scan() -> Callable[..., None]:
+    """The kernel for lists of which few items count."""
+    few: Callable[..., None] = filter_kernel().scan_few  # type: ignore[union-attr]
+    return few
+
+
+def _list_scan(
+    compiled: ModuleType, columns: Columns, entries: Array
+) -> Callable[..., None]:
+    """The kernel for lists: for eight codebooks of 256, or for any."""
+    words = codes_as_words(columns, entries.shape[2])
+    if words is None:
+        every: Callable[..., None] = compiled.scan_lists
+        return every
+
+    def scan(
+        frozen: Any, alive: Array, spans: Array, tables: Array, heaps: Any
+    ) -> None:
+        flat = tables.reshape(len(tables), -1)
+        compiled.scan_words(frozen, words, alive, spans, flat, heaps)
+
+    return scan
+
+
+def smallest(scores: Tensor, count: int) -> Tensor:
+    """Columns of the smallest scores of each row, ascending, ties by column.
+
+    Args:
+        scores: (q, n), float32 or float64.
+        count: how many, at most n.
+
+    Returns:
+        int64 (q, count).
+    """
+    compiled = kernel() if scores.device.type == "cpu" else None
+    if compiled is None or count > MOST_SMALLEST:
+        return scores.argsort(dim=1, stable=True)[:, :count]
+    values = scores.new_empty(len(scores), count)
+    chosen = torch.empty(len(scores), count, dtype=torch.int64)
+    rows = (scores.numpy(), values.numpy(), chosen.numpy())
+    steps = max(FEWEST, -(-len(scores) // torch.get_num_threads()))
+
+    def work(start: int) -> None:
+        compiled.smallest(*(one[start : start + steps] for one in rows))
+
+    spread(work, range(0, len(scores), steps))
+    return chosen
 
 
 def _scan_group(
@@ -192,12 +273,23 @@ def _scan_group(
     heaps.distances[rows:] = -np.inf  # the padding finds nothing
     for own, given in zip(heaps, best.part(start, start + rows), strict=True):
         own[:rows] = given
-    compiled.scan_group(_read_only(columns), ranges, tables, tuple(heaps))
+    compiled.scan_group(read_only(columns), ranges, tables, tuple(heaps))
     for own, given in zip(heaps, best.part(start, start + rows), strict=True):
         given[:] = own[:rows]
 
 
-def _read_only(columns: Columns) -> tuple[Any, ...]:
+def codes_as_words(columns: Columns, size: int) -> Array | None:
+    """Codes of eight codebooks of 256 as one number each, uint64 (n,), else None."""
+    codes = columns.codes
+    fits = codes.dtype == np.uint8 and codes.shape[1] == WORD and size == 256
+    if not fits or columns.bias.size or sys.byteorder != "little":
+        return None
+    words = np.ascontiguousarray(codes).view(np.uint64)[:, 0]
+    words.flags.writeable = False
+    return words
+
+
+def read_only(columns: Columns) -> tuple[Any, ...]:
     """Arrays marked read-only, so that mapped files and memory are one type."""
     arrays = [np.asarray(column).view() for column in columns[:4]]
     for array in arrays:

@@ -22,6 +22,15 @@ BLOCK = 64
 LONG_BLOCK = 256
 """The same for a query alone."""
 
+BYTE = np.uint64(255)
+SHIFT_1, SHIFT_2, SHIFT_3 = np.uint64(8), np.uint64(16), np.uint64(24)
+SHIFT_4, SHIFT_5, SHIFT_6 = np.uint64(32), np.uint64(40), np.uint64(48)
+SHIFT_7 = np.uint64(56)
+BOOK_1, BOOK_2, BOOK_3 = np.uint64(256), np.uint64(512), np.uint64(768)
+BOOK_4, BOOK_5, BOOK_6 = np.uint64(1024), np.uint64(1280), np.uint64(1536)
+BOOK_7 = np.uint64(1792)
+"""Where codes and tables of the n-th of eight codebooks of 256 begin."""
+
 
 @compiled
 def _key(ids32: Array, ids64: Array, first: int, at: int) -> Any:
@@ -209,6 +218,54 @@ def _sum_block(sums: Array, codes: Array, bias: Array, table: Array) -> None:
 
 
 @compiled
+def _eight_sum(table: Array, word: Any) -> Any:
+    """The sum of one entry of each of eight codebooks of 256, table (2048,).
+
+    The codes are the bytes of ``word``, read at once and taken apart in registers. All
+    is constant and unsigned: a signed index would be checked for being negative.
+    """
+    total = table[word & BYTE] + table[BOOK_1 + ((word >> SHIFT_1) & BYTE)]
+    total = total + table[BOOK_2 + ((word >> SHIFT_2) & BYTE)]
+    total = total + table[BOOK_3 + ((word >> SHIFT_3) & BYTE)]
+    total = total + table[BOOK_4 + ((word >> SHIFT_4) & BYTE)]
+    total = total + table[BOOK_5 + ((word >> SHIFT_5) & BYTE)]
+    total = total + table[BOOK_6 + ((word >> SHIFT_6) & BYTE)]
+    return total + table[BOOK_7 + (word >> SHIFT_7)]
+
+
+@compiled
+def scan_words(
+    columns: tuple[Any, ...],
+    words: Array,
+    alive: Array,
+    spans: Array,
+    tables: Array,
+    heaps: tuple[Any, ...],
+) -> None:
+    """``scan_lists`` for codes of eight codebooks of 256.
+
+    Args:
+        columns: as for ``scan_group``; without bias.
+        words: the codes, eight bytes to a number, uint64 (n,).
+        alive: which items count, (n,) bool, or empty for all.
+        spans: start, stop and table of each list of each query, (q, p, 3).
+        tables: float32 (t, 2048).
+        heaps: distances, keys and places, (q, k) each, changed in place.
+    """
+    distances, keys, places = heaps
+    for q in range(spans.shape[0]):
+        heap = (distances[q], keys[q], places[q])
+        worst = heap[0][0]
+        for p in range(spans.shape[1]):
+            table = tables[spans[q, p, 2]]
+            for at in range(spans[q, p, 0], spans[q, p, 1]):
+                total = _eight_sum(table, words[at])
+                if total <= worst and (alive.size == 0 or alive[at]):
+                    _offer(heap, columns, total, at)
+                    worst = heap[0][0]
+
+
+@compiled
 def _scan_range(
     columns: tuple[Any, ...],
     alive: Array,
@@ -254,3 +311,56 @@ def scan_lists(
             span = (spans[q, p, 0], spans[q, p, 1])
             if span[0] < span[1]:
                 _scan_range(columns, alive, span, tables[spans[q, p, 2]], heap)
+
+
+@compiled
+def _sort(distances: Array, keys: Array, places: Array) -> None:
+    """A heap (k,) to ascending order: its root, the worst, goes last, and so on."""
+    for last in range(distances.shape[0] - 1, 0, -1):
+        worst, key, place = distances[0], keys[0], places[0]
+        moved = (distances[last], keys[last], places[last])
+        _push(distances[:last], keys[:last], places[:last], moved)
+        distances[last], keys[last], places[last] = worst, key, place
+
+
+@compiled
+def sort_heaps(heaps: tuple[Any, ...]) -> None:
+    """Heaps (q, k) to ascending order by distance, then key, in place."""
+    distances, keys, places = heaps
+    for q in range(distances.shape[0]):
+        _sort(distances[q], keys[q], places[q])
+
+
+@compiled
+def _lowest(values: Array) -> Any:
+    """The smallest of some values, one instruction for eight of them."""
+    low = values[0]
+    for i in range(values.shape[0]):
+        low = min(low, values[i])
+    return low
+
+
+@compiled
+def smallest(scores: Array, values: Array, chosen: Array) -> None:
+    """The smallest scores of each row, ascending, equal ones by their column.
+
+    Args:
+        scores: float (q, n).
+        values: filled with the scores, (q, k) with k ≤ n.
+        chosen: filled with the columns, int64 (q, k).
+    """
+    for q in range(scores.shape[0]):
+        row, value, column = scores[q], values[q], chosen[q]
+        value[:] = np.inf
+        column[:] = scores.shape[1]
+        worst = value[0]
+        for start in range(0, row.shape[0], BLOCK):
+            part = row[start : start + BLOCK]
+            if _lowest(part) >= worst:
+                continue
+            for i in range(part.shape[0]):
+                if part[i] < worst:
+                    at = np.int64(start + i)
+                    _push(value, column, column, (part[i], at, at))
+                    worst = value[0]
+        _sort(value, column, column)

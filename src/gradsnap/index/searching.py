@@ -14,15 +14,19 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
+from gradsnap.index.filtering import Allowed, Filter
 from gradsnap.index.item_store import ItemStore
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.roots import Roots
 from gradsnap.index.scanning import Best
 from gradsnap.index.segment_columns import known_columns, positions_where
-from gradsnap.index.segments import GivenIds, Ids, checked_ids
+from gradsnap.index.segments import GivenIds, Ids, Segment, checked_ids
 from gradsnap.index.where import parse
 
 Array = NDArray[Any]
+
+Parts = list[Allowed] | None
+"""What may be found in each segment; None for everything."""
 
 TABLE_ENTRIES = 2**24
 """Table entries held at once while searching: 64 MiB."""
@@ -82,8 +86,8 @@ class Searchable(ABC):
     # --- what a child writes ------------------------------------------------
 
     @abstractmethod
-    def _scan(self, queries: Queries, best: Best, allowed: list[Array] | None) -> None:
-        """Offers the items to the heaps; ``allowed`` are positions by segment."""
+    def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
+        """Offers the items to the heaps; ``allowed`` are those of each segment."""
 
     def _checked(self, vectors: Tensor) -> Tensor:
         """Vectors or queries this index can take."""
@@ -116,7 +120,7 @@ class Searchable(ABC):
         self,
         queries: Tensor,
         k: int,
-        within: GivenIds | None = None,
+        within: GivenIds | Filter | None = None,
         rerank: int | None = None,
         *,
         where: str | None = None,
@@ -127,7 +131,7 @@ class Searchable(ABC):
             queries: (q, dim).
             k: how many; what the index cannot fill is padded with id -1 (None among
                 strings) at distance infinity.
-            within: ids to search among; None for all.
+            within: ids to search among, or a ``filter`` of them; None for all.
             rerank: how many of the scan's best are compared again where the index has
                 a refiner; ten times k if not given, 0 for none.
             where: a condition on metadata that results must fulfil, such as
@@ -144,7 +148,7 @@ class Searchable(ABC):
         self,
         ids: GivenIds,
         k: int,
-        within: GivenIds | None = None,
+        within: GivenIds | Filter | None = None,
         rerank: int | None = None,
         *,
         where: str | None = None,
@@ -191,7 +195,35 @@ class Searchable(ABC):
             InputError: the condition cannot be read, or names a column that is not
                 there.
         """
-        return self.items.ids_at(self._allowed(None, where))
+        parts = self._allowed(None, where)
+        at = None if parts is None else [part.positions for part in parts]
+        return self.items.ids_at(at)
+
+    def filter(
+        self, within: GivenIds | None = None, where: str | None = None
+    ) -> Filter:
+        """Items to search among, found once for many searches.
+
+        Args:
+            within: their ids; None for all.
+            where: a condition on metadata they must fulfil; None for none.
+
+        Example:
+            >>> import torch, gradsnap as gs
+            >>> index = gs.HammingIndex(8)
+            >>> hashes = torch.tensor([[0], [1], [255]], dtype=torch.uint8)
+            >>> some = index.add(hashes).filter([1, 2])
+            >>> index.search(hashes[:1], k=1, within=some).ids
+            tensor([[1]])
+
+        Raises:
+            InputError: as ``search`` does.
+        """
+        parts = self._allowed(within, where)
+        segments = self.items.segments
+        if parts is None:
+            parts = _parts(segments, [one.counted() for one in segments])
+        return Filter(parts, segments)
 
     def path_of(self, item: int | str) -> Path | None:
         """The file of an item, there or not.
@@ -214,34 +246,41 @@ class Searchable(ABC):
     # --- the parts ----------------------------------------------------------
 
     def _nearest(
-        self, queries: Queries, k: int, allowed: list[Array] | None, rerank: int | None
+        self, queries: Queries, k: int, allowed: Parts, rerank: int | None
     ) -> SearchResult:
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InputError(f"k must be a whole number of at least 1, got {k!r}")
         wide = self._width(k, rerank)
         size = self.coder.num_codebooks * self.coder.codebook_size
         rows = max(1, TABLE_ENTRIES // (size * self._tables_per_query()))
-        found = [
-            self._best_of(part, wide, k, allowed) for part in queries.split(rows)
-        ] or [Best.empty(0, k)]
-        best = Best(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        if 0 < len(queries.rows) <= rows:
+            best = self._best_of(queries, wide, k, allowed)
+        else:
+            best = _joined(
+                [self._best_of(part, wide, k, allowed) for part in queries.split(rows)]
+                or [Best.empty(0, k)],
+                axis=0,
+            )
         ids, distances = best.tensors()
         if self.items.named:
             return SearchResult(self.items.strings(best.places), distances)
         return SearchResult(ids, distances)
 
-    def _allowed(
-        self, within: GivenIds | None, where: str | None
-    ) -> list[Array] | None:
-        """Positions by segment of what may be found; None for everything."""
-        among = None if within is None else self.items.positions(within)
+    def _allowed(self, within: GivenIds | Filter | None, where: str | None) -> Parts:
+        """What may be found, by segment; None for everything."""
+        segments = self.items.segments
+        parts: Parts = None
+        if isinstance(within, Filter):
+            parts = within.parts(segments)
+        elif within is not None:
+            parts = self.items.allowed(within)
         if where is None:
-            return among
-        fitting = positions_where(self.items.segments, self.roots, parse(where))
-        if among is None:
-            return fitting
-        pairs = zip(among, fitting, strict=True)
-        return [np.intersect1d(one, other) for one, other in pairs]
+            return parts
+        fitting = positions_where(segments, self.roots, parse(where))
+        if parts is not None:
+            pairs = zip(parts, fitting, strict=True)
+            fitting = [at[one.mask[at]] for one, at in pairs]
+        return _parts(segments, fitting)
 
     def _width(self, k: int, rerank: int | None) -> int:
         """How many the scan has to find for re-ranking; 0 for none."""
@@ -254,23 +293,19 @@ class Searchable(ABC):
             return 0
         return max(k, RERANK_FACTOR * k if rerank is None else rerank)
 
-    def _best_of(
-        self, queries: Queries, wide: int, k: int, allowed: list[Array] | None
-    ) -> Best:
+    def _best_of(self, queries: Queries, wide: int, k: int, allowed: Parts) -> Best:
         count = len(queries.rows)
         width = min(wide or k, max(len(self), 1))  # heaps of what there can be
         best = Best.empty(count, width)
         self._scan(queries, best, allowed)
-        best = best.ranked()
+        best = best.sorted()
         if wide and self.refiner is not None:
             best = self._rerank(self.refiner, queries, best)
-        padding = Best.empty(count, max(0, k - width))
-        return Best(
-            *(
-                np.concatenate([own[:, :k], pad], axis=1)
-                for own, pad in zip(best, padding, strict=True)
-            )
-        )
+        if width > k:
+            return Best(*(column[:, :k] for column in best))
+        if width < k:
+            return _joined([best, Best.empty(count, k - width)], axis=1)
+        return best
 
     def _rerank(self, refiner: Refiner, queries: Queries, best: Best) -> Best:
         """The same items, ordered by the refiner's distances."""
@@ -281,3 +316,15 @@ class Searchable(ABC):
             found = refiner.distances_of_kept(queries.kept, rows)
         distances = np.where(best.places < 0, np.float32(np.inf), found.numpy())
         return Best(distances, best.keys, best.places).ranked()
+
+
+def _parts(segments: list[Segment], positions: list[Array]) -> list[Allowed]:
+    """Ascending positions by segment, as a scan takes them."""
+    pairs = zip(segments, positions, strict=True)
+    return [Allowed(at, len(segment)) for segment, at in pairs]
+
+
+def _joined(parts: list[Best], axis: int) -> Best:
+    """Several results as one: more queries, or more items of each."""
+    columns = zip(*parts, strict=True)
+    return Best(*(np.concatenate(column, axis=axis) for column in columns))

@@ -22,6 +22,10 @@ Ids = Array | list[str]
 """Checked: int64 (n,), or strings."""
 
 
+DENSE = 4
+"""Ids below so many times the items are found by a table, not by a search."""
+
+
 def _nothing() -> Array:
     return np.empty(0, dtype=np.int64)
 
@@ -91,18 +95,42 @@ class Segment:
         elif self.names is not None or len(self) == 0:
             found = np.full(len(ids), -1, dtype=np.int64)
         elif self.ids is None:
-            inside = (ids >= self.first) & (ids < self.first + len(self))
-            found = np.where(inside, ids - self.first, -1)
+            found = _within(ids - self.first, len(self))
+        elif self.inverse is not None:
+            found = _within(ids, len(self.inverse))
+            found = np.where(found < 0, -1, self.inverse[found])
         else:
             values, order = self._ordered
             at = np.searchsorted(values, ids).clip(max=len(self) - 1)
             found = np.where(values[at] == ids, order[at], -1)
+        if len(self.removed) == 0:
+            return np.asarray(found)
         return np.where(_is_in(found, self.removed), -1, found)
+
+    @functools.cached_property
+    def inverse(self) -> Array | None:
+        """The position of every id from 0 on, -1 for none; None if ids are sparse."""
+        largest = int(np.max(self.ids)) if self.ids is not None and len(self) else 0
+        if largest >= DENSE * len(self):
+            return None
+        inverse = np.full(largest + 1, -1, dtype=np.int64)
+        inverse[self.all_ids()] = np.arange(len(self))
+        return inverse
+
+    @functools.cached_property
+    def alive(self) -> Array:
+        """Which items count, bool (n,); empty for all."""
+        if len(self.removed) == 0:
+            return np.empty(0, dtype=bool)
+        mask = np.ones(len(self), dtype=bool)
+        mask[self.removed] = False
+        return mask
 
     def remove(self, positions: Array) -> None:
         """Marks positions as removed."""
         self.removed = np.union1d(self.removed, positions)
-        self.__dict__.pop("ranges", None)
+        for made in ("ranges", "alive"):
+            self.__dict__.pop(made, None)
 
     def counted(self) -> Array:
         """Positions that count, ascending, int64."""
@@ -146,7 +174,7 @@ def checked_ids(ids: GivenIds) -> Ids:
     if values.size and (values.min() < 0 or int(values.max()) >= 2**63 - 1):
         bad = values[(values < 0) | (values > 2**63 - 2)][0]
         raise InputError(f"ids must lie in 0..2**63 - 2 (-1 is padding), got {bad}")
-    return values.astype(np.int64)
+    return values.astype(np.int64, copy=False)
 
 
 def new_ids(ids: GivenIds, count: int) -> Ids:
@@ -205,8 +233,7 @@ def merge(segments: Sequence[Segment]) -> Segment:
 
 
 def runs(positions: Array) -> Array:
-    """Positions as runs, half-open and ascending, (r, 2)."""
-    positions = np.unique(positions)
+    """Ascending positions as runs, half-open, (r, 2)."""
     breaks = np.flatnonzero(np.diff(positions) != 1) + 1
     starts = positions[np.concatenate([[0], breaks])] if len(positions) else positions
     stops = positions[np.concatenate([breaks - 1, [-1]])] + 1 if len(starts) else starts
@@ -241,6 +268,13 @@ def _join_names(segments: Sequence[Segment]) -> PackedStrings | None:
     if all(s.names is None for s in segments):
         return None
     return PackedStrings.of(n for s in segments if s.names for n in s.names)
+
+
+def _within(values: Array, count: int) -> Array:
+    """The values that lie in 0 … count - 1, -1 for the others."""
+    if len(values) == 0 or (values.min() >= 0 and values.max() < count):
+        return values
+    return np.where((values >= 0) & (values < count), values, -1)
 
 
 def _is_in(values: Array, ascending: Array) -> Array:

@@ -62,7 +62,7 @@ def nearest_by_floats(
     allowed = index._allowed(within, where)
     base = 0
     for number, segment in enumerate(index.items.segments):
-        at = segment.counted() if allowed is None else allowed[number]
+        at = segment.counted() if allowed is None else allowed[number].positions
         keys = segment.all_ids()
         for start in range(0, len(at), BLOCK):
             part = at[start : start + BLOCK]

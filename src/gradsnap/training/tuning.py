@@ -37,6 +37,8 @@ FIRST, SECOND = (8, 0.3), (3, 0.5)
 """What the steps are divided by, and the share of the budget that may be used then."""
 MOST_TRIALS = 48
 OTHER_FINALISTS = 2
+TRAINING = "Training for the codes"
+
 WORTH = 0.002
 """MAP that a layer must gain over plain, at least, to be worth its while."""
 
@@ -118,25 +120,25 @@ class Tuner:
         return [*chosen.trial.settings, *own]
 
     def verdict(self) -> str:
-        """Whether snapping pays."""
+        """Whether training for the codes pays."""
         best, plain = self.best(), self.best("plain")
         if best is None or plain is None or len({*self._full_kinds()}) == 1:
             return (
                 "There was no time for a full run both of plain and of another layer: "
-                "whether snapping pays is not known."
+                "whether training for the codes pays is not known."
             )
         gain, error = best.mean - plain.mean, math.hypot(best.error, plain.error)
         figures = f"plain {plain}, {best.trial.layer} {best} on the validation part"
         if best.trial.layer == "plain":
-            return f"Snapping does not pay here: none ranks above plain, {plain}."
+            return f"{TRAINING} does not pay here: none ranks above plain, {plain}."
         if gain <= WORTH:
-            return f"Snapping does not pay here: {figures}; layer.name=plain will do."
+            return f"{TRAINING} does not pay here: {figures}; layer.name=plain will do."
         if gain <= error:
             return (
-                f"Snapping does not pay for certain: {figures}, a gain within one "
+                f"{TRAINING} does not pay for certain: {figures}, a gain within one "
                 f"standard error, {error:.3f}."
             )
-        return f"Snapping pays: {figures}, a gain of {gain:.3f}."
+        return f"{TRAINING} pays: {figures}, a gain of {gain:.3f}."
 
     def untried(self) -> list[str]:
         """What there was no time for."""

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.coders.coder import Reduce
+from gradsnap.coders.quantizers.block_tables import block_tables, can_loop
 from gradsnap.coders.quantizers.candidates import smallest_sums
 from gradsnap.coders.quantizers.kmeans import (
     accumulate,
@@ -123,12 +124,15 @@ class ProductQuantizer(Quantizer):
     def _tables(self, queries: Tensor) -> Tables:
         """Squared distance of each block to each codeword; the offset is zero."""
         blocks = self.blocks(queries)
+        offsets = queries.new_zeros(len(queries))
+        if can_loop(queries):
+            return Tables(block_tables(blocks, self.codebooks), offsets)
         norms = self.codebooks.square().sum(dim=2)[:, None]  # (M, 1, K)
         turned = self.codebooks.transpose(1, 2)
         entries = torch.baddbmm(norms, blocks, turned, alpha=-2)  # (M, q, K)
         entries += blocks.square().sum(dim=2)[..., None]
         entries = entries.clamp_min_(0).transpose(0, 1).contiguous()
-        return Tables(entries, queries.new_zeros(len(queries)))
+        return Tables(entries, offsets)
 
     def _inner_products(self, x: Tensor) -> Tensor:
         return torch.bmm(self.blocks(x), self.codebooks.transpose(1, 2)).transpose(0, 1)

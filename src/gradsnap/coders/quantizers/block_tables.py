@@ -1,0 +1,52 @@
+"""Tables of a handful of queries: squared distances, block by block, to codewords.
+
+For many queries one matrix product is best. For one, its ten steps in torch take longer
+than the numbers do; a compiled loop takes a tenth of that, and plain torch, which
+stands in for it, adds in the same order, so that both agree to the bit.
+"""
+
+import torch
+from torch import Tensor
+
+from gradsnap.compiled import kernels
+
+FEW = 8
+"""From so many queries on a matrix product is faster."""
+
+
+def can_loop(queries: Tensor) -> bool:
+    """Whether tables are made by ``block_tables``: few queries, on a CPU."""
+    plain = queries.dtype in (torch.float32, torch.float64)
+    return len(queries) < FEW and plain and queries.device.type == "cpu"
+
+
+def block_tables(blocks: Tensor, codebooks: Tensor) -> Tensor:
+    """Squared distances of blocks to the codewords of their codebooks.
+
+    Args:
+        blocks: of q queries, (M, q, width).
+        codebooks: (M, K, width).
+
+    Returns:
+        ``Σⱼ (xⱼ − cⱼ)²``, added in the order of j, (q, M, K).
+    """
+    compiled = kernels("gradsnap.coders.quantizers.block_tables_compiled")
+    if compiled is None:
+        return _plain(blocks, codebooks)
+    num_codebooks, rows, _ = blocks.shape
+    entries = blocks.new_empty(rows, num_codebooks, codebooks.shape[1])
+    compiled.block_tables(
+        blocks.detach().contiguous().numpy(),
+        codebooks.detach().contiguous().numpy(),
+        entries.numpy(),
+    )
+    return entries
+
+
+def _plain(blocks: Tensor, codebooks: Tensor) -> Tensor:
+    """The same in torch."""
+    total = blocks.new_zeros(blocks.shape[1], *codebooks.shape[:2])
+    for j in range(blocks.shape[2]):
+        apart = blocks[..., j].T[..., None] - codebooks[..., j]  # (q, M, K)
+        total += apart * apart
+    return total

@@ -1,0 +1,188 @@
+"""Filters: the items a search is limited to, found once, used for many searches."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gradsnap.errors import InputError
+from gradsnap.index.scanning import (
+    FEWEST,
+    Best,
+    Columns,
+    codes_as_words,
+    filter_kernel,
+    read_only,
+    scan_all,
+)
+from gradsnap.index.segments import Ids, Segment, runs
+
+Array = NDArray[Any]
+
+LONG_RUN = 64
+"""Items that lie so many in a row are scanned where they are; others are copied."""
+
+SINGLE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""Numbers of so many bytes, to copy a code at once."""
+
+
+class Allowed:
+    """The items of one segment that a search may find.
+
+    Args:
+        positions: int64 (r,), each once.
+        count: items of the segment.
+        mask: which items those are, bool (count,), where it is known.
+    """
+
+    def __init__(self, positions: Array, count: int, mask: Array | None = None) -> None:
+        self.positions = positions
+        self.count = count
+        if mask is not None:
+            self.mask = mask
+        self._copied: Columns | None = None
+
+    @property
+    def share(self) -> float:
+        """How many of the items those are, 0 to 1."""
+        return len(self.positions) / max(1, self.count)
+
+    @functools.cached_property
+    def mask(self) -> Array:
+        """Which items those are, bool (count,)."""
+        mask = np.zeros(self.count, dtype=bool)
+        mask[self.positions] = True
+        return mask
+
+    @functools.cached_property
+    def runs(self) -> Array | None:
+        """Half-open runs (r, 2) where they are long; None for scattered items."""
+        some = self.positions[:LONG_RUN]
+        if not bool((some[1:] - some[:-1] == 1).all()):
+            return None  # a glance at the first of them spares most a closer look
+        found = runs(np.flatnonzero(self.mask))
+        return found if LONG_RUN * len(found) <= len(self.positions) else None
+
+    def columns(self, whole: Columns) -> Columns:
+        """Copies of what a scan reads of these items, side by side; made once."""
+        if self._copied is None:
+            at = self.positions
+            nothing = np.empty(0, dtype=np.uint32)
+            bias = whole.bias[at] if whole.bias.size else whole.bias
+            codes = _rows(whole.codes, at)
+            self._copied = Columns(codes, bias, nothing, whole.keys(at), 0, 0)
+        return self._copied
+
+
+class Filter:
+    """What ``index.filter`` found: give it to ``search`` as ``within``.
+
+    Finding half of a million ids takes longer than to search among them; with a filter
+    it is done once. It holds for the index as it is: after items were added or removed
+    it is refused.
+
+    Args:
+        parts: by segment.
+        segments: the segments, as they are now.
+    """
+
+    def __init__(self, parts: list[Allowed], segments: Sequence[Segment]) -> None:
+        self._parts = parts
+        self._segments = list(segments)
+        self._removed = [len(one.removed) for one in segments]
+
+    def __len__(self) -> int:
+        return sum(len(part.positions) for part in self._parts)
+
+    def parts(self, segments: Sequence[Segment]) -> list[Allowed]:
+        """What it found in the same segments.
+
+        Raises:
+            InputError: they are others, or items were removed since.
+        """
+        same = len(segments) == len(self._segments) and all(
+            one is other and len(one.removed) == removed
+            for one, other, removed in zip(
+                segments, self._segments, self._removed, strict=True
+            )
+        )
+        if not same:
+            raise InputError(
+                "items were added to the index or removed from it since this filter "
+                "was made, or it is of another index: make it again with index.filter"
+            )
+        return self._parts
+
+
+def chosen(segment: Segment, ids: Ids) -> Allowed | None:
+    """The items of a segment with such ids; None if some are not there.
+
+    One pass over the ids, compiled; half a million of them take a millisecond or two.
+    """
+    compiled = filter_kernel()
+    inverse = np.empty(0, dtype=np.int64)
+    if isinstance(ids, list) or compiled is None or segment.names is not None:
+        return None
+    if segment.ids is not None:
+        if segment.inverse is None:
+            return None
+        inverse = segment.inverse
+    mask = np.zeros(len(segment), dtype=bool)
+    positions = np.empty(len(ids), dtype=np.int64)
+    count = compiled.choose(ids, segment.first, inverse, mask, positions)
+    if count < 0 or mask[segment.removed].any():
+        return None
+    return Allowed(positions[:count], len(segment), mask)
+
+
+def scan_allowed(
+    columns: Columns, allowed: Allowed, entries: Tensor, best: Best, places: int
+) -> None:
+    """``scan_all`` of the allowed items of a segment.
+
+    For many queries scattered ones are copied together first: a scan of many runs of an
+    item or two takes several times as long as the copy.
+
+    Args:
+        columns: the whole segment.
+        allowed: which of its items.
+        entries: tables float32 (q, M, K).
+        best: heaps of the q queries, changed in place.
+        places: how many the whole index has.
+    """
+    if allowed.runs is not None:
+        scan_all(columns, allowed.runs, entries, best)
+        return
+    if len(entries) < FEWEST and filter_kernel() is not None:
+        _scan_where_they_are(columns, allowed.positions, entries, best)
+        return
+    copied = allowed.columns(columns)._replace(base=places)
+    scan_all(copied, np.array([[0, len(copied.codes)]]), entries, best)
+    found = best.places >= places  # counted among the copies
+    best.places[found] = allowed.positions[best.places[found] - places] + columns.base
+
+
+def _scan_where_they_are(
+    columns: Columns, positions: Array, entries: Tensor, best: Best
+) -> None:
+    """Scans items at positions for a few queries, one by one, without a copy."""
+    compiled: Any = filter_kernel()
+    frozen, tables, heaps = read_only(columns), entries.numpy(), tuple(best)
+    words = codes_as_words(columns, tables.shape[2])
+    if words is None:
+        compiled.scan_chosen(frozen, positions, tables, heaps)
+    else:
+        flat = tables.reshape(len(tables), -1)
+        compiled.scan_chosen_words(frozen, words, positions, flat, heaps)
+
+
+def _rows(codes: Array, at: Array) -> Array:
+    """The rows of codes (n, M) at positions, each copied as one number where it can."""
+    whole = np.ascontiguousarray(codes)
+    single = SINGLE.get(whole.shape[1] * whole.itemsize)
+    if single is None:
+        return whole[at]
+    return whole.view(single)[:, 0][at].view(whole.dtype).reshape(len(at), -1)

@@ -1,0 +1,222 @@
+"""Filters: a search among some items is a search of an index of those items alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
+from gradsnap.coders.quantizers import block_tables as tables_module
+from gradsnap.coders.quantizers.block_tables import block_tables
+from gradsnap.errors import InputError
+from gradsnap.index import (
+    ExhaustiveIndex,
+    InvertedIndex,
+    MultiIndex,
+    fastscan,
+    listed_fastscan,
+    load_index,
+    scanning,
+)
+from gradsnap.index.segments import Segment
+from tests.conftest import clustered, fitted
+
+COUNT = 600
+SHARES = [0.03, 0.5, 0.9]
+
+
+def wide(dim: int = 16) -> ProductQuantizer:
+    """Eight codebooks of 256, made up."""
+    quantizer = ProductQuantizer(dim, 8, 256)
+    generator = torch.Generator().manual_seed(1)
+    shape = quantizer.codebooks.shape
+    quantizer.codebooks.copy_(torch.randn(shape, generator=generator))
+    quantizer.fitted.fill_(True)
+    return quantizer
+
+
+def chosen(share: float, count: int = COUNT) -> Tensor:
+    generator = torch.Generator().manual_seed(int(100 * share))
+    return torch.randperm(count, generator=generator)[: round(share * count)]
+
+
+def same(one: Any, other: Any) -> bool:
+    return torch.equal(one.ids, other.ids) and torch.equal(
+        one.distances, other.distances
+    )
+
+
+@pytest.fixture(params=["exhaustive", "inverted", "removed"])
+def index(request: pytest.FixtureRequest) -> Any:
+    """Codes of eight bytes; the last kind has lost items, and is in two segments."""
+    x = torch.randn(COUNT, 16, generator=torch.Generator().manual_seed(0))
+    if request.param == "exhaustive":
+        return ExhaustiveIndex(wide()).add(x)
+    made = InvertedIndex(wide(), num_lists=9, probes=5).fit(x)
+    if request.param == "removed":
+        return made.add(x[:500]).add(x[500:]).remove(range(0, COUNT, 11))
+    return made.add(x)
+
+
+@pytest.fixture
+def queries() -> Tensor:
+    return torch.randn(12, 16, generator=torch.Generator().manual_seed(9))
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_filter_finds_what_all_results_hold_of_it(
+    index: Any, share: float, queries: Tensor
+) -> None:
+    ids = chosen(share)
+    ids = ids[[int(i) in index for i in ids]]
+    among = set(ids.tolist())
+    for some in (queries, queries[:1]):
+        every = index.search(some, COUNT)
+        found = index.search(some, 7, within=torch.cat([ids, ids[:5]]))
+        assert same(found, index.search(some, 7, within=index.filter(ids)))
+        rows = zip(every.ids.tolist(), every.distances.tolist(), strict=True)
+        for row, (names, values) in enumerate(rows):
+            wanted = [p for p in zip(names, values, strict=True) if p[0] in among][:7]
+            got = [i for i in found.ids[row].tolist() if i >= 0]
+            assert got == [name for name, _ in wanted]
+            assert found.distances[row].tolist()[: len(got)] == [v for _, v in wanted]
+
+
+@pytest.mark.parametrize("share", [1.0, *SHARES])
+def test_plain_torch_and_the_kernels_agree(
+    index: Any, share: float, queries: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = torch.tensor([i for i in chosen(share).tolist() if i in index])
+    given = {} if share == 1 else {"within": ids}
+    ours = [index.search(some, 9, **given) for some in (queries, queries[:2])]
+    monkeypatch.setattr(scanning, "kernel", lambda: None)
+    plain = [index.search(some, 9, **given) for some in (queries, queries[:2])]
+    assert all(map(same, ours, plain))
+
+
+def test_long_runs_are_not_copied(index: Any, queries: Tensor) -> None:
+    if not isinstance(index, ExhaustiveIndex):
+        pytest.skip("lists are never copied")
+    some = index.filter(range(100, 400))
+    found = index.search(queries, 5, within=some)
+    part = some.parts(index.items.segments)[0]
+    assert part.runs is not None
+    assert part.runs.tolist() == [[100, 400]]
+    assert part._copied is None
+    again = torch.arange(399, 99, -1)
+    assert same(found, index.search(queries, 5, within=again))
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_fast_scan_with_a_filter_equals_the_plain_scan(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fastscan, "LEAST_CODES", 100)
+    index = ExhaustiveIndex(fitted("pq")).add(clustered(3000, seed=1))
+    ids, queries = chosen(share, 3000), clustered(20, seed=4)
+    fast = index.search(queries, 6, within=ids)
+    index._fast = None
+    assert same(fast, index.search(queries, 6, within=ids))
+
+
+def test_a_filter_of_an_index_that_has_changed_is_refused(
+    index: Any, queries: Tensor
+) -> None:
+    some = index.filter([1, 2, 3])
+    assert len(some) == 3
+    index.remove([2])
+    with pytest.raises(InputError, match=r"make it again with index\.filter"):
+        index.search(queries, 1, within=some)
+    assert len(index.filter()) == len(index)
+
+
+def test_unknown_ids_are_refused(index: Any, queries: Tensor) -> None:
+    with pytest.raises(InputError, match=f"1 of 2 ids are not in the index.*{COUNT}"):
+        index.search(queries, 1, within=[1, COUNT])
+
+
+@pytest.mark.parametrize("spread", [1, 3, 50])
+def test_ids_are_found_however_dense_they_are(spread: int) -> None:
+    ids = torch.randperm(40, generator=torch.Generator().manual_seed(0)).numpy()
+    ids = ids * spread
+    segment = Segment(np.zeros((40, 1), np.uint8), ids=ids)
+    assert (segment.inverse is None) == (spread == 50)
+    asked = np.arange(0, 50 * spread)
+    expected = [list(ids).index(i) if i in ids else -1 for i in asked]
+    assert segment.find(asked).tolist() == expected
+
+
+# --- the parts of a fast search ------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 7, 100])
+def test_the_smallest_are_those_of_a_stable_sort(count: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(30, (9, 100), generator=generator).float()  # many ties
+    expected = scores.argsort(dim=1, stable=True)[:, :count]
+    assert torch.equal(scanning.smallest(scores, count), expected)
+
+
+@pytest.mark.parametrize("dim", [16, 19])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tables_of_few_queries(
+    dim: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    quantizer = ProductQuantizer(dim, 3, 16).to(dtype)
+    x = torch.randn(40, dim, generator=generator, dtype=dtype)
+    quantizer.fit(x)
+    few, many = quantizer.tables(x[:3]).entries, quantizer.tables(x).entries[:3]
+    torch.testing.assert_close(few, many, atol=1e-5, rtol=1e-5)
+    monkeypatch.setattr(tables_module, "kernels", lambda name: None)
+    assert torch.equal(block_tables(quantizer.blocks(x[:3]), quantizer.codebooks), few)
+
+
+def test_a_multi_index_may_rotate_first(tmp_path: Any) -> None:
+    x = clustered(400, seed=1)
+    coarse = OptimizedProductQuantizer(x.shape[1], 2, 4)
+    index = MultiIndex(fitted("pq"), coarse=coarse, probes=5).fit(x).add(x)
+    assert bool(coarse.fitted)
+    index.save(tmp_path / "index")
+    again: Any = load_index(tmp_path / "index")
+    assert same(again.search(x[:5], 6), index.search(x[:5], 6))
+    assert torch.equal(again.lists_of(x), index.lists_of(x))
+
+
+# --- fast-scan for lists -------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pq", "opq"])
+@pytest.mark.parametrize("k", [1, 30])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_fast_scan_of_lists_equals_the_plain_scan(
+    kind: str, k: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (fastscan, listed_fastscan):
+        monkeypatch.setattr(module, "LEAST_CODES", 500)
+    x = clustered(3000, seed=1)
+    index = InvertedIndex(fitted(kind), num_lists=12, probes=4).fit(x).add(x)
+    index.add(clustered(700, seed=2)).remove(range(0, 300, 7))
+    ids = [i for i in chosen(share, 3700).tolist() if i in index]
+    given: dict[str, Any] = {} if share == 1 else {"within": ids}
+    queries = clustered(30, seed=4)
+    fast = index.search(queries, k, **given)
+    assert index._fast is not None
+    monkeypatch.setattr(InvertedIndex, "_fast", None)
+    assert same(fast, index.search(queries, k, **given))
+
+
+def test_fast_scan_of_lists_proves_most_queries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain: list[int] = []
+    monkeypatch.setattr(
+        listed_fastscan, "scan_segment", lambda *given: plain.append(len(given[3]))
+    )
+    x = torch.randn(20_000, 32, generator=torch.Generator().manual_seed(0))
+    quantizer = fitted("pq", dim=32, num_codebooks=16)
+    index = InvertedIndex(quantizer, num_lists=20, probes=6).fit(x[:2000]).add(x)
+    index.search(x[:50], 10)
+    assert sum(plain) <= 5
