@@ -53,6 +53,11 @@ class Labelled(NamedTuple):
 
 PQ, OPQ = "coder.kind=pq", "coder.kind=opq"
 CODES = ("layer.name=codes", f"{STRENGTH}=0.3")
+SOFT = (
+    "layer.name=soft-codes",
+    "layer.options.temperature=0.03",
+    "coder.learn=gradient",
+)
 
 METHODS = (
     Contender("plain + PQ", ("layer.name=plain", PQ)),
@@ -97,10 +102,11 @@ METHODS = (
         "loss.mixture",
         (1.0, 0.3),
     ),
+    Contender("soft codes, mixed", (*SOFT, PQ), "loss.mixture", (1.0, 0.3)),
 )
 """Every line of the study; the first is what the others are compared with."""
 
-PLAIN, MIXED = METHODS[0].name, METHODS[-2].name
+PLAIN, MIXED = METHODS[0].name, METHODS[-1].name
 """What the others are compared with, and what `gradsnap train` does by default."""
 
 
