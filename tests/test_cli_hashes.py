@@ -121,7 +121,8 @@ def test_an_image_is_decoded_once(kind, tmp_path, monkeypatch) -> None:
         pixels = generator.integers(0, 255, (12, 12, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(path)
     photos, model = tmp_path / "photos", tmp_path / "model"
-    gradsnap("train", photos, "--bits", 8, "--out", model, "run.steps=4", "-q")
+    short = ("run.steps=4", "data.side=12", "-q")
+    gradsnap("train", photos, "--bits", 8, "--out", model, *short)
     decoded: list[str] = []
     decode = data_images.decode_image
 

@@ -139,7 +139,9 @@ def test_damaged_words_are_a_sentence(model, words, sentence) -> None:
 
 
 def test_the_card_says_strength_and_seed(vectors, tmp_path) -> None:
-    config = config_for(vectors, "layer.options.strength=0.2", "run.seed=3")
+    config = config_for(
+        vectors, "layer.name=codes", "layer.options.strength=0.2", "run.seed=3"
+    )
     trained = run_training(config, tmp_path / "m")
     assert trained is not None
     options = trained.card["card"]["options"]

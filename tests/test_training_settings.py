@@ -154,8 +154,11 @@ def test_former_names_still_work() -> None:
 
 def test_the_configuration_records_what_is_used() -> None:
     config = with_parts(make_config())
-    assert config.layer.name == "codes"
-    assert config.layer.options == {"strength": 0.3, "neighbors": 150}
+    assert (config.layer.name, config.coder.learn) == ("soft-codes", "gradient")
+    assert config.layer.options == {"temperature": 0.03}
+    other = with_parts(make_config({"coder": {"kind": "rvq"}}))
+    assert (other.layer.name, other.coder.learn) == ("codes", "stream")
+    assert other.layer.options == {"strength": 0.3, "neighbors": 150}
     assert config.loss.options == {"temperature": 1.0}
     paper = with_parts(make_config({"method": {"name": "snapping"}}))
     assert (paper.layer.name, paper.loss.options) == ("snapping", {"margin": 1.0})

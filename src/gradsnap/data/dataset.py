@@ -125,7 +125,10 @@ class Dataset(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
 
     @functools.cached_property
     def item_shape(self) -> tuple[int, ...]:
-        """Shape of the first item: (c, h, w) or (dim,)."""
+        """Shape of the first item, (c, h, w) or (dim,); resized images are not read."""
+        known: tuple[int, ...] | None = getattr(self.items, "item_shape", None)
+        if known is not None:
+            return known
         return tuple(self.items.batch(torch.tensor([0])).shape[1:])
 
     @property

@@ -191,6 +191,12 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def item_shape(self) -> tuple[int, int, int] | None:
+        """Of every image; None where each keeps its own size."""
+        side = self.options.side
+        return None if side is None else (self.options.channels or 3, side, side)
+
     def batch(self, indices: Tensor) -> Tensor:
         """The images at indices (b,), uint8 (b, channels, height, width).
 
