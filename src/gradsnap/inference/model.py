@@ -210,18 +210,26 @@ def model_of(
     Raises:
         InputError: the model is not there, or has other codebooks than the index.
     """
-    path = given or index.notes.get("model")
-    if path is None:
+    place = place_of_model(index) if given is None else Path(given)
+    if place is None:
         return Model(nn.Identity(), index.coder)
-    own = Path() if index.origin is None else index.origin.folder
-    place = Path(path) if given is not None else own / path  # an absolute one stays
     if given is None and not place.is_dir():
+        own = Path() if index.origin is None else index.origin.folder
         raise InputError(
             f"the model of {own} is not at {place} any more: name it with --model"
         )
     model = load(place, network_from)
     model.check_index(index)
     return model
+
+
+def place_of_model(index: "Index") -> Path | None:
+    """Where an index says its model lies: in its own folder, or elsewhere."""
+    path = index.notes.get("model")
+    if path is None:
+        return None
+    own = Path() if index.origin is None else index.origin.folder
+    return own / path  # an absolute one stays
 
 
 def _spec(words: dict[str, str], folder: Path) -> NetworkSpec:

@@ -54,9 +54,10 @@ def _values(name: str, column: Any, listed: bool = False) -> dict[str, Any] | No
 
     if types.is_nested(column.type):
         return None
-    counted = compute.value_counts(column.drop_null())
-    if not 0 < len(counted) <= MOST_VALUES:
-        return None
+    known = column.drop_null()
+    counted = compute.value_counts(known)
+    if not 0 < len(counted) <= MOST_VALUES or 2 * len(counted) > len(known) + 1:
+        return None  # names and checksums, which tell single items apart
     pairs = [(plain(one["values"]), one["counts"]) for one in counted.to_pylist()]
     pairs.sort(key=lambda pair: (-pair[1], str(pair[0])))
     values = [{"value": value, "count": count} for value, count in pairs]

@@ -15,7 +15,7 @@ from gradsnap.errors import GradsnapError, InputError
 from gradsnap.index import Index, load_index
 from gradsnap.index.folder_reading import MANIFEST
 from gradsnap.index.scanning import FEWEST
-from gradsnap.inference.model import Model, load
+from gradsnap.inference.model import Model, load, place_of_model
 from gradsnap.serve.settings import ServeSettings
 
 logger = logging.getLogger(__name__)
@@ -95,10 +95,10 @@ class OpenedIndex:
 
     def _model(self, index: Index) -> Model | None:
         given = self.settings.model
-        path = given or index.notes.get("model")
-        if path is None or (given is None and not Path(path).is_dir()):
+        place = place_of_model(index) if given is None else Path(given)
+        if place is None or (given is None and not place.is_dir()):
             return None
-        model = load(path, self.settings.network_from)
+        model = load(place, self.settings.network_from)
         try:
             model.check_index(index)
         except InputError:
