@@ -24,6 +24,7 @@ def source(tmp_path: Path) -> Path:
     return clusters(tmp_path / "v.npz")
 
 
+@pytest.mark.slow
 def test_the_model_is_the_one_that_is_trained_alone(source: Path, tmp_path) -> None:
     config = config_for(source)
     alone = run_training(config, tmp_path / "alone")

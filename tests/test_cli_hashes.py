@@ -18,12 +18,22 @@ from tests.training_runs import clusters
 QUICK = {"fasthash": ["coder.options.trees=4", "coder.options.pairs=4"]}
 
 
+SHOWN = ("itq", "sdh", "weighted")
+"""Tried by the fast tests; the slow ones try all."""
+
+
 @pytest.fixture
 def vectors(tmp_path: Path) -> Path:
     return clusters(tmp_path / "vectors.npz", rows=120, dim=12)
 
 
-@pytest.mark.parametrize("kind", HASHERS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(one, marks=[] if one in SHOWN else [pytest.mark.slow])
+        for one in HASHERS
+    ],
+)
 def test_every_hasher_from_training_to_an_answer(kind, vectors, tmp_path) -> None:
     model, index = tmp_path / "model", tmp_path / "v.index"
     settings = ["run.steps=8", "run.batch_size=24", "-q", *QUICK.get(kind, [])]

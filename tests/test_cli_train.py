@@ -145,9 +145,14 @@ def test_an_output_that_is_a_file(tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["train", "digits"], 1, "--out model"),
-        (["train", "--out", "m"], 1, "name a data set"),
+        pytest.param(
+            ["train", "--out", "m"], 1, "name a data set", marks=pytest.mark.slow
+        ),
         (["train", "nowhere/", "--out", "m"], 1, "nowhere"),
-        (["train", "a", "b", "--out", "m"], 1, "one data set"),
+        pytest.param(
+            *(["train", "a", "b", "--out", "m"], 1, "one data set"),
+            marks=pytest.mark.slow,
+        ),
         (["train", "digits", "--bits", "many", "--out", "m"], 2, "--bits"),
         (["trian"], 2, "trian"),
     ],

@@ -52,6 +52,7 @@ def error_of(reading) -> str:
     return "nothing was raised"
 
 
+@pytest.mark.slow
 def test_spawned_workers_decode_and_name_a_bad_image(tmp_path: Path) -> None:
     write_folder(tmp_path)
     (tmp_path / "dog" / "zero.jpg").touch()

@@ -26,6 +26,9 @@ BITS = 24
 SHORT = ("run.steps=150", "run.batch_size=64")
 HASHING = [name for name, recipe in METHODS.items() if recipe.coder in HASHERS]
 QUANTIZING = [name for name in METHODS if name not in HASHING]
+SHOWN = ("codes", "dhn", "dpq")
+"""Tried from the command line by the fast tests; the slow ones try all."""
+
 ONE_BY_ONE = [
     pytest.param(name, marks=pytest.mark.slow) if name == "neighbors" else name
     for name in QUANTIZING
@@ -116,7 +119,13 @@ def test_resumes_to_the_bit(method, vectors, tmp_path, monkeypatch) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-@pytest.mark.parametrize("method", ONE_BY_ONE)
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(one, marks=[] if one in SHOWN else [pytest.mark.slow])
+        for one in ONE_BY_ONE
+    ],
+)
 def test_from_the_command_line_to_an_answer(method, vectors, tmp_path) -> None:
     model, index = tmp_path / "model", tmp_path / "v.index"
     short = ["run.steps=20", "run.batch_size=24", "-q"]

@@ -441,7 +441,7 @@ def test_candidates_in_float32_are_in_order_too(quantizer: Quantizer) -> None:
 
 
 @pytest.mark.parametrize(("num_codebooks", "codebook_size"), [(3, 16), (4, 8)])
-@pytest.mark.parametrize("k", [50, 150])
+@pytest.mark.parametrize("k", [50, pytest.param(150, marks=pytest.mark.slow)])
 def test_candidates_recall_the_nearest_of_all(
     kind: str, num_codebooks: int, codebook_size: int, k: int
 ) -> None:

@@ -314,6 +314,7 @@ def test_what_the_user_gives_wins_over_the_method(pixels, tmp_path) -> None:
     assert model.card["loss"] == "neighbors"
 
 
+@pytest.mark.slow
 def test_from_the_command_line_to_an_answer(pixels, tmp_path) -> None:
     model, index = tmp_path / "model", tmp_path / "v.index"
     shown = said("train", pixels, "--bits", 8, "--out", model, "run.steps=5")

@@ -106,6 +106,7 @@ class Lengths(torch.utils.data.Dataset[int]):
         return len(self.names[index])
 
 
+@pytest.mark.slow
 def test_worker_processes_share_them() -> None:
     packed = PackedStrings.of(WORDS)
     reader = DataLoader(Lengths(packed), num_workers=1, multiprocessing_context="spawn")

@@ -203,6 +203,7 @@ def scores_nothing(watch: TrainingWatch) -> dict[str, float]:
     return {}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_few")
 def test_an_interrupted_search_goes_on(tmp_path, monkeypatch) -> None:
     trained = itertools.count()
