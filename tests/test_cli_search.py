@@ -115,6 +115,7 @@ def test_saving_now_and_then_changes_nothing(vectors, tmp_path, monkeypatch) -> 
         assert torch.equal(first, second)
 
 
+@pytest.mark.slow
 def test_exports(photo_index, model, vectors, photos, tmp_path) -> None:
     gradsnap("index", vectors, "--bits", 16, "--out", tmp_path / "i")
     gradsnap("export", tmp_path / "i", "--to", "faiss", "--out", tmp_path / "x.faiss")

@@ -98,7 +98,13 @@ def test_a_hash_scores_again_indexes_and_searches(trained: Path, tmp_path) -> No
     assert answer["results"][0]["distance"] == pytest.approx(0, abs=1e-3)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(one, marks=[] if one in SHOWN else [pytest.mark.slow])
+        for one in METHODS
+    ],
+)
 def test_resumes_to_the_bit(method, vectors, tmp_path, monkeypatch) -> None:
     config = method_config(vectors, method)
     run_training(config, tmp_path / "whole")

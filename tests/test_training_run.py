@@ -164,7 +164,13 @@ def test_resuming_equals_for_what_has_a_state(
     assert_equal_tensors(checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts"))
 
 
-@pytest.mark.parametrize("kind", QUANTIZERS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one in ("aq", "cq") else [])
+        for one in QUANTIZERS
+    ],
+)
 def test_every_quantizer_trains(vectors, tmp_path, kind) -> None:
     model = run_training(config_for(vectors, f"coder.kind={kind}"), tmp_path / "m")
     assert model is not None
