@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import gradsnap as gs
+from gradsnap.errors import InputError
 from gradsnap.inference.model import Model
 from gradsnap.training import beside, run, run_beside_plain, run_training
 from gradsnap.training.advice import advice
@@ -111,3 +112,12 @@ def test_advice_names_what_is_short() -> None:
 
 def test_a_run_without_figures_gets_no_advice() -> None:
     assert advice({"bits": 8, "figures": {}}) == []
+
+
+def test_a_layer_that_does_not_fit_is_refused_before_anything_trains(
+    source: Path, tmp_path: Path
+) -> None:
+    words = ["coder.kind=rvq", "layer.name=soft-codes"]
+    with pytest.raises(InputError, match=r"needs a quantizer of the product family"):
+        run_beside_plain(config_for(source, *words), tmp_path / "m")
+    assert not (tmp_path / "m").exists()

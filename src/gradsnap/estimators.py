@@ -4,6 +4,7 @@ Everywhere else coders are ``nn.Module``s. An estimator holds one as ``coder_``,
 for an index; it is built anew by each ``fit``.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from gradsnap.registry import chosen
 FLOATS = ("float32", "float64")
 
 
-class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What both families share: checks by scikit-learn, codes by the coder."""
 
     coder_: Coder
@@ -56,8 +57,9 @@ class _Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.transformer_tags.preserves_dtype = []  # codes are integers
         return tags
 
+    @abstractmethod
     def _unfitted(self, rows: int, dim: int) -> Coder:
-        raise NotImplementedError
+        """The coder for so many rows of a length."""
 
 
 class QuantizerTransformer(_Estimator):
@@ -93,13 +95,13 @@ class QuantizerTransformer(_Estimator):
         self.codebook_size = codebook_size
         self.seed = seed
 
+    coder_: Quantizer
+
     def inverse_transform(self, X: Any) -> NDArray[np.floating[Any]]:
         """Reconstructions (n, dim) of codes X (n, num_codebooks)."""
         check_is_fitted(self)
-        coder = self.coder_
-        assert isinstance(coder, Quantizer)
         found: NDArray[np.floating[Any]]
-        found = coder.decode(torch.as_tensor(np.asarray(X)).long()).numpy()
+        found = self.coder_.decode(torch.as_tensor(np.asarray(X)).long()).numpy()
         return found
 
     def _unfitted(self, rows: int, dim: int) -> Coder:

@@ -13,9 +13,10 @@ from typing import Any
 
 from gradsnap.files import write_text
 from gradsnap.inference.model import CARD, CONFIG, WEIGHTS, Model, load
+from gradsnap.layers import build_layer
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import Settled, settled, with_parts
-from gradsnap.training.learner import trunk_is_kept
+from gradsnap.training.learner import new_coder, trunk_is_kept
 from gradsnap.training.run import check_free, train_settled
 from gradsnap.training.settings import changed
 
@@ -52,6 +53,7 @@ def run_beside_plain(
     run: dict[str, Any] = {"tensorboard": tensorboard, "network_from": network_from}
     if not is_quick(ready, network_from):
         return train_settled(ready, out, **run)
+    _check_layer(ready.config)  # before the plain network takes its minutes
     plain = _plain_model(ready, out / "plain")
     model = train_settled(ready, out, **run)
     if model is None or plain is None:
@@ -70,6 +72,13 @@ def is_quick(ready: Settled, network_from: str | None) -> bool:
     compared = config.method.name in OURS and config.layer.name != "plain" and learned
     small = network_from is None and (trunk_is_kept(config) or network.name in QUICK)
     return alone and compared and small
+
+
+def _check_layer(config: TrainingConfig) -> None:
+    """Refuses a layer with options it does not have, or over another coder."""
+    dim = config.network.dim or config.coder.bits  # any length will do for that
+    coder = new_coder(config.coder, dim, config.run.seed)
+    build_layer(config.layer.name or "plain", coder, **config.layer.options)
 
 
 def _plain_model(ready: Settled, folder: Path) -> Model | None:
