@@ -4,21 +4,24 @@ A cell is data x layout; a line of it is a method. Its rate and strength are tho
 codes rank best on the validation part of seed 0, never on the queries. Every seed draws
 its own split, weights and batches, the same for all methods, so that methods can be
 compared seed by seed. Finished runs are kept, results and page are written after every
-cell: an interrupted study goes on where it stopped. To run all anew, remove the cache.
+cell: an interrupted study goes on where it stopped. A row whose settings are those of a
+row in ``results/study.json`` is taken from there, on whatever machine that was made. To
+run all anew, remove that file and the cache.
 """
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks import report
 from benchmarks.learning import CACHE
-from benchmarks.study_cells import METHODS, TASKS, Task
+from benchmarks.study_cells import METHODS, TASKS, Task, cells
 from benchmarks.study_page import write_page
 from benchmarks.study_rows import StudyRow, row_of
 from benchmarks.vectors import MissingData, Setting
-from gradsnap.experiments.cache import RunCache
+from gradsnap.experiments.cache import RunCache, name_of
 from gradsnap.experiments.contenders import Choice, Contender
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.runs import Outcome, outcome
@@ -42,7 +45,7 @@ COMMON: dict[str, dict[str, Any]] = {
 
 def run(setting: Setting) -> Iterator[StudyRow | report.Row]:
     """Every method in every cell; results and page after each cell."""
-    rows: list[StudyRow] = []
+    rows = {} if setting.quick else known_rows()
     for task in TASKS[:1] if setting.quick else TASKS:
         try:
             file = task.file(setting, FOLDER)
@@ -50,19 +53,52 @@ def run(setting: Setting) -> Iterator[StudyRow | report.Row]:
             yield report.skipped(task.name, missing)
             continue
         for layout in task.layouts[:1] if setting.quick else task.layouts:
-            for row in Cell(task, layout, file, setting).rows():
-                rows.append(row)
+            for row in Cell(task, layout, file, setting).rows(rows):
+                rows[row.key] = row
                 yield row
             if not setting.quick:
                 keep(rows)
 
 
-def keep(rows: list[StudyRow]) -> None:
-    """Writes what is known so far: the results and the page."""
-    seconds = sum(row.seconds for row in rows)
-    content = report.entry(rows, seconds)
+def known_rows() -> dict[str, StudyRow]:
+    """The rows of the last results, by what they depend on."""
+    path = report.RESULTS / "study.json"
+    if not path.is_file():
+        return {}
+    records = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    rows = [StudyRow(**record) for record in records if "code_maps" in record]
+    return {row.key: row for row in rows}
+
+
+def keep(rows: dict[str, StudyRow]) -> None:
+    """Writes what is known so far, in order: the results and the page."""
+    keys = [
+        row_key(task, layout, method) for task, layout in cells() for method in METHODS
+    ]
+    known = [rows[key] for key in keys if key in rows]
+    content = report.entry(known, sum(row.seconds for row in known))
     report.write(content, report.RESULTS / "study.json")
     write_page(content["rows"])
+
+
+def row_key(task: Task, layout: Layout, method: Contender) -> str:
+    """A digest of all that a row depends on, but for the code."""
+    about = {
+        "data": task.name,
+        "settings": settings_of(task),
+        "layout": str(layout),
+        "method": asdict(replace(method, rates=task.rates)),
+        "seeds": SEEDS,
+    }
+    return name_of(about)
+
+
+def settings_of(task: Task) -> dict[str, dict[str, Any]]:
+    """The common settings, by section, with the task's own over them."""
+    return {
+        name: {**COMMON.get(name, {}), **task.settings.get(name, {})}
+        for name in {**COMMON, **task.settings}
+    }
 
 
 @dataclass(frozen=True)
@@ -74,13 +110,18 @@ class Cell:
     file: Path
     setting: Setting
 
-    def rows(self) -> Iterator[StudyRow]:
-        """A row for each method."""
+    def rows(self, known: dict[str, StudyRow]) -> Iterator[StudyRow]:
+        """A row for each method; those that are known are not run again."""
         for method in (replace(one, rates=self.task.rates) for one in METHODS):
-            best = method.choices()[0] if self.setting.quick else self.chosen(method)
-            seeds = range(1 if self.setting.quick else SEEDS)
-            runs = [self.outcome(method, best, seed) for seed in seeds]
-            yield row_of(self.task.name, self.layout, method, best, runs)
+            key = row_key(self.task, self.layout, method)
+            yield known[key] if key in known else self.row(method, key)
+
+    def row(self, method: Contender, key: str) -> StudyRow:
+        """The row of a method: what suits it is chosen, then run with every seed."""
+        best = method.choices()[0] if self.setting.quick else self.chosen(method)
+        seeds = range(1 if self.setting.quick else SEEDS)
+        runs = [self.outcome(method, best, seed) for seed in seeds]
+        return row_of(key, self.task.name, self.layout, method, best, runs)
 
     def chosen(self, method: Contender) -> Choice:
         """What ranks best on the validation part of seed 0."""
@@ -106,13 +147,8 @@ class Cell:
 
     def config(self, method: Contender, choice: Choice, seed: int) -> TrainingConfig:
         """The configuration of one run."""
-        sections = {**COMMON, **self.task.settings}
-        tables = {
-            name: {**COMMON.get(name, {}), **self.task.settings.get(name, {})}
-            for name in sections
-        }
         return make_config(
-            tables,
+            settings_of(self.task),
             [
                 f"data.source={self.file}",
                 f"data.split_seed={seed}",

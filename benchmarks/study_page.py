@@ -35,10 +35,12 @@ def write_page(records: list[Record]) -> None:
 
 
 def cells_of(records: list[Record]) -> list[CellRows]:
-    """The rows by cell, without rows of data that were skipped."""
+    """The rows by cell, without data that were skipped and cells half done."""
     rows = [StudyRow(**one) for one in records if "code_maps" in one]
     by_cell = groupby(rows, key=lambda row: (row.data, row.layout))
-    return [{row.method: row for row in group} for _, group in by_cell]
+    cells = [{row.method: row for row in group} for _, group in by_cell]
+    whole = max((len(one) for one in cells), default=0)
+    return [one for one in cells if len(one) == whole]
 
 
 def renewed(page: str, blocks: Mapping[str, str]) -> str:

@@ -28,6 +28,8 @@ class StudyRow:
     """How often the validation part chose each source of the codebooks."""
     seconds: float
     """Of its runs with this choice."""
+    key: str
+    """A digest of the settings it was made with."""
 
     @property
     def met(self) -> bool | None:
@@ -58,10 +60,16 @@ CellRows = dict[str, StudyRow]
 
 
 def row_of(
-    data: str, layout: Layout, method: Contender, choice: Choice, runs: list[Outcome]
+    key: str,
+    data: str,
+    layout: Layout,
+    method: Contender,
+    choice: Choice,
+    runs: list[Outcome],
 ) -> StudyRow:
     """The row of a method's runs, one a seed."""
     return StudyRow(
+        key=key,
         data=data,
         layout=str(layout),
         bits=layout.bits,

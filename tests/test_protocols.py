@@ -120,7 +120,7 @@ def test_a_protocol_is_a_value(kind) -> None:
 HASHES = {
     "paper": "6f2031246d16a9e2",
     "fraction": "3ac7cef218763943",
-    "nuswide": "c63e5eed8ebdf4eb",
+    "nuswide": "6242b1d47871f9ff",
     "ilsvrc2012": "dc8215caa325dd8a",
     "unseen": "3c4dbb15382161c3",
 }
@@ -182,6 +182,16 @@ def test_validation_takes_its_share_of_every_class() -> None:
     assert torch.bincount(labels[split.validation]).tolist() == [2] * 6
     assert torch.bincount(labels[split.train]).tolist() == [8] * 6
     assert torch.equal(split.train, split.validation_database)
+
+
+def test_validation_searches_new_items_where_the_database_is_new() -> None:
+    labels = single(600, 6)
+    paper = PaperProtocol(2, 20).with_validation(0.4).split(labels)
+    assert torch.bincount(labels[paper.validation]).tolist() == [4] * 6
+    assert torch.bincount(labels[paper.validation_database]).tolist() == [4] * 6
+    assert not as_set(paper.validation_database) & as_set(paper.train)
+    mostly = PaperProtocol(2, 60).with_validation(0.4).split(labels)  # 60 of 98
+    assert torch.equal(mostly.validation_database, mostly.train)
 
 
 def test_fraction_serves_uneven_classes_and_several_labels() -> None:

@@ -47,6 +47,7 @@ def a_row(method: str, bits: int, code_maps: list[float]) -> StudyRow:
         float_precisions=[0.9, 0.9, 0.9],
         fitted_to={"none": 2, "database": 1},
         seconds=9.0,
+        key=f"{method} {bits}",
     )
 
 
@@ -113,7 +114,7 @@ def test_a_mean_of_gains_is_taken_seed_by_seed() -> None:
 def test_a_row_counts_where_codebooks_came_from() -> None:
     run = Outcome(0.9, 0.8, 0.95, 0.85, 0.9, "none", 3.0)
     runs = [run, replace(run, fitted_to="database"), run]
-    row = row_of("digits", LAYOUTS[0], METHODS[0], METHODS[0].choices()[0], runs)
+    row = row_of("k", "digits", LAYOUTS[0], METHODS[0], METHODS[0].choices()[0], runs)
     assert row.fitted_to == {"none": 2, "database": 1}
     assert row.code_maps == [0.8] * 3
     assert row.seconds == 9

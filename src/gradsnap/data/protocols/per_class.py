@@ -131,7 +131,7 @@ class UnseenClasses(Protocol):
         others = {label: groups[label] for label in groups if label not in seen}
         return train, *self._queries_and_database(others)
 
-    def _cut_validation(self, train: Indices, pool: Pool) -> Parts:
+    def _cut_validation(self, train: Indices, database: Indices, pool: Pool) -> Parts:
         groups = pool.by_class(train)
         apart = _draw_classes(list(groups), self.validation, pool.seed, stream=2)
         if len(groups) - len(apart) < 2:

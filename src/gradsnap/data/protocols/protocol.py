@@ -18,6 +18,9 @@ Indices = NDArray[np.int64]
 
 Parts = tuple[Indices, Indices, Indices]
 
+MOSTLY = 0.5
+"""Share of the database from which on it counts as what the network trained on."""
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -36,7 +39,8 @@ class Split:
     """Queries for every choice of a setting, cut from the training part."""
 
     validation_database: Tensor
-    """What the validation queries search: also from the training part."""
+    """What the validation queries search: also from the training part, of items that
+    train if most of the database does, of items set apart if not."""
 
     @property
     def hash(self) -> str:
@@ -191,19 +195,27 @@ class Protocol(abc.ABC):
         if self.validation == 0:
             nothing = np.empty(0, dtype=np.int64)
             return as_split(train, queries, database, nothing, nothing)
-        train, validation, searched = self._cut_validation(train, pool)
+        train, validation, searched = self._cut_validation(train, database, pool)
         return as_split(train, queries, database, validation, searched)
 
     @abc.abstractmethod
     def _parts(self, pool: Pool) -> Parts:
         """Training items, queries and database."""
 
-    def _cut_validation(self, train: Indices, pool: Pool) -> Parts:
-        """What is left of ``train``, the validation queries, and what they search."""
+    def _cut_validation(self, train: Indices, database: Indices, pool: Pool) -> Parts:
+        """What is left of ``train``, the validation queries, and what they search.
+
+        Codes of items that trained rank better than those of new ones, most of all at
+        high rates. So what is searched should be new where most of the database is.
+        """
         groups = pool.strata(train)
         check_sizes(groups, 2, "a validation part and a training part")
         validation, rest = divide(groups, self.validation)
-        return rest, validation, rest
+        apart = pool.strata(validation)
+        few = min(len(group) for group in apart.values()) < 2
+        if few or np.isin(database, train).mean() >= MOSTLY:
+            return rest, validation, rest
+        return rest, *divide(apart, 0.5)
 
 
 def check_positive(name: str, value: int) -> None:
