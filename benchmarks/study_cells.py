@@ -22,6 +22,7 @@ from gradsnap.experiments.contenders import STRENGTH, Contender
 from gradsnap.experiments.layouts import Layout
 from gradsnap.files import replacing
 from gradsnap.inference.trunk import Trunk
+from gradsnap.methods import METHODS as TRAINED
 from gradsnap.networks import build_network
 
 ROWS = 16_000
@@ -36,7 +37,6 @@ LAYOUTS = (
     Layout(1, 16),
     Layout(2, 16),
     Layout(1, 256),
-    Layout(4, 16),
     Layout(2, 256),
     Layout(4, 256),
     Layout(8, 256),
@@ -111,8 +111,11 @@ METHODS = (
 )
 """Every line of the study; the first is what the others are compared with."""
 
-PLAIN, MIXED = METHODS[0].name, METHODS[-1].name
-"""What the others are compared with, and what `gradsnap train` does by default."""
+PLAIN = METHODS[0].name
+"""What the others are compared with."""
+
+RECIPE = {"opq": METHODS[-2].name, "pq": METHODS[-1].name}
+"""What `gradsnap train` does by default, by the coder that it takes."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,12 @@ class Task:
     """Names the file; another task may have the same."""
     rates: tuple[float, ...] = RATES
     """Learning rates to choose from."""
+    classes: int = 10
+
+    def recipe(self, layout: Layout) -> str:
+        """The method that `gradsnap train` has by default for a layout."""
+        bits, size = layout.bits, layout.codebook_size
+        return RECIPE[TRAINED["codes"].coder_for(bits, size, self.classes)]
 
     def file(self, setting: Setting, folder: Path) -> Path:
         """The vectors as a file, made if it is not there.
@@ -268,6 +277,7 @@ TASKS = (
         {"data": SHARE},
         (Layout(2, 4), Layout(2, 16)),
         "voc outputs",
+        classes=20,
     ),
     Task(
         "tiny-imagenet, 50 classes",
@@ -275,6 +285,7 @@ TASKS = (
         {"data": SHARE},
         (Layout(2, 16), Layout(1, 256), Layout(4, 256)),
         "tiny-imagenet outputs",
+        classes=50,
     ),
     Task(
         "tiny-imagenet, unseen classes",
@@ -283,6 +294,7 @@ TASKS = (
         (Layout(2, 16), Layout(2, 256)),
         "tiny-imagenet-100 half outputs",
         (0.0003, 0.001, 0.003),
+        50,  # train, and as many others are searched
     ),
     Task(
         "tiny-imagenet, 100 classes",
@@ -290,6 +302,7 @@ TASKS = (
         {"data": SHARE},
         (Layout(1, 256), Layout(8, 256)),
         "tiny-imagenet-100 half outputs",
+        classes=100,
     ),
 )
 """Every data set of the study, what runs fastest first."""

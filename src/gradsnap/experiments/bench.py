@@ -20,7 +20,7 @@ from gradsnap.experiments.vector_files import items_fingerprint, vector_file
 from gradsnap.methods import METHODS
 from gradsnap.registry import chosen
 from gradsnap.training import TrainingConfig, make_config
-from gradsnap.training.defaults import divided
+from gradsnap.training.defaults import divided, with_coder
 from gradsnap.training.settings import changed
 
 Told = Generator[str, None, list[Outcome]]
@@ -127,7 +127,10 @@ class Bench:
         method = make_config({}, contender.settings).method.name
         # The recipe's tables come first, so that options of both are kept.
         tables = _joined(METHODS[method].tables(method), self._tables)
-        return self._sized(make_config(_joined(tables, own), words))
+        sized = self._sized(make_config(_joined(tables, own), words))
+        if any(word.startswith("coder.kind=") for word in words):
+            return sized
+        return with_coder(sized, len(self.source.dataset.classes))
 
     def _sized(self, config: TrainingConfig) -> TrainingConfig:
         """With the length of the embedding and the codebooks that the bits ask for."""

@@ -39,6 +39,7 @@ METHODS: dict[str, Recipe] = {
         layer=None,
         for_quantizers="codes",
         for_products="soft-codes",
+        where_scarce="opq",
         settings={"loss": {"mixture": 1.0}},
         tries=("loss.mixture", (1.0, 0.3, 0.0)),
     ),

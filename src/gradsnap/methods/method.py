@@ -105,6 +105,9 @@ class Recipe:
     for_products: str | None = None
     """None: as for other quantizers."""
     coder: str = "pq"
+    where_scarce: str | None = None
+    """The coder where several codebooks have fewer codewords each than there are
+    classes, and nobody named one; None: the same."""
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Further settings by section, such as ``{"optimizer": {"rate": 1e-4}}``."""
     tries: tuple[str, tuple[float, ...]] | None = None
@@ -119,6 +122,16 @@ class Recipe:
         if self.for_products is not None and issubclass(coder, PRODUCTS):
             return self.for_products
         return self.for_quantizers if issubclass(coder, Quantizer) else "plain"
+
+    def coder_for(self, bits: int, codebook_size: int, classes: int) -> str:
+        """The coder of this recipe for a layout of codebooks and a number of classes.
+
+        >>> Recipe("", where_scarce="opq").coder_for(8, 16, classes=50)
+        'opq'
+        """
+        several = 1 << bits > codebook_size
+        scarce = several and codebook_size < classes
+        return self.where_scarce if scarce and self.where_scarce else self.coder
 
     def tables(self, name: str) -> dict[str, dict[str, object]]:
         """The settings of this recipe, by section."""

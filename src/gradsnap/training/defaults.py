@@ -44,6 +44,7 @@ class Settled(NamedTuple):
 def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     """The configuration filled in, its data, their split, and what is known of them."""
     dataset = open_items(config.data)
+    named = "kind" in config.coder.model_fields_set
     given, config = config, _with_method(config, dataset)
     if config.data.ignore_labels and not given.data.ignore_labels:
         dataset = open_items(config.data)  # with what lay beside its one folder
@@ -58,7 +59,18 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     split = supervision.split(config.data)
     config = _with_pace(config, supervision, split)
     config = _with_codebooks_alone(_with_layout(config, len(split.train)))
+    if not named:
+        config = with_coder(config, supervision.num_classes)
     return Settled(config, dataset, split, supervision)
+
+
+def with_coder(config: TrainingConfig, classes: int) -> TrainingConfig:
+    """The coder that the method has for the layout, where the user named none."""
+    recipe, coder = METHODS[config.method.name], config.coder
+    if coder.kind != recipe.coder or coder.codebook_size is None:
+        return config
+    kind = recipe.coder_for(coder.bits, coder.codebook_size, classes)
+    return config if kind == coder.kind else changed(config, coder={"kind": kind})
 
 
 def _with_pace(

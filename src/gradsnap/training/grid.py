@@ -27,7 +27,7 @@ LAYERS: dict[str, tuple[dict[str, float], ...]] = {
 """Strength λ and mixture μ of each kind, the likeliest first."""
 
 DIMS = (32, 64, 128)
-RATES = (0.01, 0.003, 0.001)
+RATES = (0.01, 0.03, 0.003)
 CODEBOOK_SIZES = (4, 16, 256)
 ORDER = ("plain", "soft-codes", "snapping", "soft-codes", "codes")
 """Whose turn it is: what wins most often comes most often."""
