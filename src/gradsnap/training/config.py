@@ -205,7 +205,9 @@ LEARNING = ("stream", "gradient", "both", "fit")
 class CoderSettings(Section):
     """What makes codes."""
 
-    kind: Annotated[str, one_of(CODERS)] = setting("the quantizer or hasher", "pq")
+    kind: Annotated[str, one_of(CODERS)] = setting(
+        "the quantizer or hasher; where none is named, the method's own", "pq"
+    )
     bits: Count = setting("length of a code", 32)
     codebook_size: Annotated[int, Field(ge=2)] | None = setting(
         "codewords in a quantizer's codebook; None: 256, or fewer if bits or training "
