@@ -40,6 +40,7 @@ from benchmarks import (
     study,
     tasks,
     ties,
+    tuning,
 )
 from benchmarks.timing import use_one_thread
 from benchmarks.vectors import Setting
@@ -74,6 +75,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "neighbors": neighbors.run,
     "study": study.run,
     "pairs": pairs.run,
+    "tuning": tuning.run,
     "mnist": tasks.mnist,
     "adapters": tasks.adapters,
     "triplets": tasks.triplets,
@@ -87,6 +89,7 @@ ON_REQUEST = (
     "serving",
     "study",
     "pairs",
+    "tuning",
     "mnist",
     "adapters",
     "triplets",
