@@ -22,7 +22,7 @@ DATA = {
         "training_per_class": 50,
         "training_in_database": False,
     },
-    "validation": 0.2,
+    "validation": 0.3,
 }
 NETWORK = {
     "name": "mlp",
@@ -107,6 +107,7 @@ class DemoSettings:
             "network": NETWORK,
             "loss": {"name": "supcon", "mixture": trial.mixture},
             "coder": {
+                "kind": "pq",
                 "bits": bits,
                 "codebook_size": codebook_size(bits),
                 "refit": "best",
