@@ -144,7 +144,7 @@ def test_an_output_that_is_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["train", "digits"], 1, "--out model"),
+        pytest.param(["train", "digits"], 1, "--out model", marks=pytest.mark.slow),
         pytest.param(
             ["train", "--out", "m"], 1, "name a data set", marks=pytest.mark.slow
         ),

@@ -149,7 +149,7 @@ def test_resuming_equals_not_stopping(vectors, tmp_path, monkeypatch, stop) -> N
         "network.options={hidden = [8], dropout = 0.5}",
         "run.items_per_class=6",
         "coder.kind=opq",
-        "coder.kind=cq",
+        pytest.param("coder.kind=cq", marks=pytest.mark.slow),
     ],
 )
 def test_resuming_equals_for_what_has_a_state(
