@@ -36,10 +36,11 @@ test: $(VENV)/.ready  ## Run the fast tests, on all cores
 test-all: $(VENV)/.ready  ## Run the slow tests too
 	@$(PYTEST) -m 'not gpu' $(ARGS)
 
-lint: $(VENV)/.ready  ## Check style, format and types
+lint: $(VENV)/.ready  ## Check style, format, types and workflows
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
 	@$(PY) -m mypy
+	@$(VENV)/bin/zizmor --offline --quiet --persona pedantic .github
 
 types: $(VENV)/.ready  ## Check types only
 	@$(PY) -m mypy

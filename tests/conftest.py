@@ -12,6 +12,7 @@ from torch import Tensor
 from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, product
 from gradsnap.registry import options_of
+from tests.platforms import BROWSER
 
 ALL_FITS = product.FITS
 product.FITS = 1  # one fit is enough for laws; several are tested on their own
@@ -184,6 +185,18 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser without a window, for pages; with the mark ``needs_browser``."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="pip install playwright"
+    )
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 SLOW_KINDS = ("[aq]", "[cq]")

@@ -1,7 +1,6 @@
 """``gradsnap train`` as a user types it: one line, bad input, exit codes."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 
 from gradsnap.cli.app import app
 from tests.commands import said
+from tests.platforms import needs_permissions
 from tests.training_runs import clusters
 
 RUNNER = CliRunner()
@@ -127,7 +127,7 @@ def test_a_batch_larger_than_the_data(tmp_path: Path) -> None:
     assert "batch_size 5000 is larger" in said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@needs_permissions
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     source = clusters(tmp_path / "v.npz")
     (tmp_path / "locked").mkdir(mode=0o500)
@@ -144,7 +144,7 @@ def test_an_output_that_is_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["train", "digits"], 1, "--out model"),
+        pytest.param(["train", "digits"], 1, "--out model", marks=pytest.mark.slow),
         pytest.param(
             ["train", "--out", "m"], 1, "name a data set", marks=pytest.mark.slow
         ),

@@ -1,6 +1,5 @@
 """Folders of classes and the ILSVRC layout, whole, strange and broken."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from PIL import features
 import gradsnap as gs
 from gradsnap.data import FractionProtocol, IlsvrcProtocol, images, open_dataset
 from tests.data_files import real_data, write_folder, write_ilsvrc, write_image
+from tests.platforms import needs_permissions
 
 
 def test_a_class_is_a_folder_and_the_order_is_sorted(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
         open_dataset(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+@needs_permissions
 def test_an_unreadable_folder_is_named(tmp_path: Path) -> None:
     write_folder(tmp_path)
     (tmp_path / "cat").chmod(0)

@@ -1,7 +1,6 @@
 """The demo on few steps: the table, the page, its words, where it may be written."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from html import escape
@@ -24,6 +23,7 @@ from gradsnap.reports.findings import Contrast, Range
 from gradsnap.reports.scatter import flatten
 from gradsnap.training.settings import differing
 from tests.parsed_html import Parsed
+from tests.platforms import needs_permissions
 
 SHORT = DemoSettings(
     seeds=2,
@@ -233,9 +233,7 @@ def test_an_output_that_is_a_file_is_refused_at_once(tmp_path: Path) -> None:
     assert file.read_text() == "mine"
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
-)
+@needs_permissions
 def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     assert "cannot make the folder" in refusal(tmp_path / "locked" / "report")

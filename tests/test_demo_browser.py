@@ -1,24 +1,14 @@
 """The report in a real browser: laptop and phone, light and dark."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gradsnap.demo import DemoSettings, run_demo
 from gradsnap.demo.settings import TRIALS
+from tests.platforms import needs_browser
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FOUND = next((path for name in NAMES if (path := shutil.which(name))), None)
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        FOUND is None, reason=f"none of {', '.join(NAMES)} is installed"
-    ),
-]
+pytestmark = [pytest.mark.slow, needs_browser]
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +17,6 @@ def report(tmp_path_factory) -> Path:
     trials = {layer: some[:1] for layer, some in TRIALS.items()}
     run_demo(out, DemoSettings(seeds=1, steps=16, trials=trials, lengths=(4, 8)))
     return out / "index.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="pip install playwright"
-    )
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=FOUND, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

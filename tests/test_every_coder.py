@@ -405,9 +405,9 @@ BAD_ROWS = {
     "three dims": (rows(4)[None], r"shape \(n, 12\), got \(1, 4, 12\)"),
     "integers": (torch.ones(3, CODER_DIM, dtype=torch.int64), r"floating .*int64"),
     "complex": (torch.ones(3, CODER_DIM, dtype=torch.complex64), r"floating .*plex64"),
-    "numpy": (np.ones((3, CODER_DIM)), r"expected a tensor, got ndarray"),
-    "list": ([[0.0] * CODER_DIM], r"expected a tensor, got list"),
-    "nothing": (None, r"expected a tensor, got NoneType"),
+    "numpy": (np.ones((3, CODER_DIM), np.int64), r"a floating tensor, got torch.int64"),
+    "list": ([[0.0] * CODER_DIM], r"tensor or a NumPy array, got list"),
+    "nothing": (None, r"tensor or a NumPy array, got NoneType"),
 }
 
 
@@ -431,7 +431,7 @@ def test_bad_codes_are_refused_in_words(coder: Coder) -> None:
         (good > 0, r"integer codes, got torch\.bool"),
         (good[:, 1:], rf"\(n, {many}\), got \(3, {many - 1}\)"),
         (good[0], rf"\(n, {many}\), got \({many},\)"),
-        (good.numpy(), r"tensor of codes, got ndarray"),
+        (good.float().numpy(), r"integer codes, got torch.float32"),
     ]
     for (codes, words), verb in itertools.product(bad, CODES_VERBS.values()):
         with pytest.raises(InputError, match=words):

@@ -70,7 +70,7 @@ def test_trains_far_above_chance(method, vectors, tmp_path) -> None:
     assert model.card["method"] == method
 
 
-@pytest.fixture(scope="module", params=HASHING)
+@pytest.fixture(scope="module")
 def trained(request: pytest.FixtureRequest, tmp_path_factory) -> Path:
     """A model of the digits by every hash, trained once from the command line."""
     folder: Path = tmp_path_factory.mktemp("methods") / str(request.param)
@@ -80,6 +80,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("trained", HASHING, indirect=True)
 def test_a_hash_trains_on_digits_far_above_chance(trained: Path) -> None:
     card = gs.load(trained).card
     assert card["method"] == trained.name
@@ -87,6 +88,14 @@ def test_a_hash_trains_on_digits_far_above_chance(trained: Path) -> None:
     assert card["figures"]["code_map"] > 0.5  # ten classes: chance is .10
 
 
+@pytest.mark.parametrize(
+    "trained",
+    [
+        pytest.param(one, marks=[] if one in ("dhn", "drsch") else [pytest.mark.slow])
+        for one in HASHING  # plain bits and weighted ones; the slow tests try all
+    ],
+    indirect=True,
+)
 def test_a_hash_scores_again_indexes_and_searches(trained: Path, tmp_path) -> None:
     said = json.loads(gradsnap("evaluate", trained, "--json"))
     figures = gs.load(trained).card["figures"]

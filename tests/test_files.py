@@ -9,6 +9,7 @@ import pytest
 
 from gradsnap.errors import InputError
 from gradsnap.files import replacing
+from tests.platforms import needs_permissions
 
 
 def names(folder: Path) -> list[str]:
@@ -129,7 +130,7 @@ def test_a_folder_without_permission_is_refused(
         pytest.fail("the body must not run")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@needs_permissions
 def test_a_folder_without_permission_is_really_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:

@@ -293,7 +293,7 @@ def test_bad_vectors_are_refused(index: Any, queries: Tensor) -> None:
             verb(bad)
         with pytest.raises(InputError, match=r"shape \(n, 8\), got \(9, 5\)"):
             verb(queries[:, :5])
-        with pytest.raises(InputError, match="expected a tensor, got list"):
+        with pytest.raises(InputError, match="a NumPy array, got list"):
             verb(queries.tolist())
     for k in (0, -3, 2.0, True):
         with pytest.raises(InputError, match="k must be a whole number"):

@@ -24,6 +24,7 @@ from gradsnap.index import (
 from gradsnap.index.folder_writing import only_writer
 from tests.conftest import DIM, clustered, fitted
 from tests.index_builders import OVER_QUANTIZERS, made
+from tests.platforms import needs_fork
 
 QUERIES = clustered(5, seed=2)
 
@@ -282,6 +283,7 @@ def in_python(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@needs_fork
 def test_a_kill_leaves_the_old_or_the_new(folder: Path) -> None:
     done = in_python(KILLER, folder)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,5 @@
 """Rows written as they come."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from gradsnap.errors import InputError
 from gradsnap.npy import write_rows
+from tests.platforms import small_files_only
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int32, np.float32])
@@ -22,17 +22,12 @@ def test_numpy_reads_what_was_written(kind: Any, tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     """A limit on the size of files stands for it: writing fails in the same way."""
-    resource = pytest.importorskip("resource", reason="no such limit on this system")
     path = tmp_path / "x.npy"
     path.write_bytes(b"before")
-    former = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, former[1]))
-    try:
-        with pytest.raises(InputError, match=r"cannot write .*x.npy: File too large"):
-            write_rows(path, iter([np.zeros((4096, 8), np.float32)] * 4), 4 * 4096)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, former)
-        signal.signal(signal.SIGXFSZ, handler)
+    with (
+        pytest.raises(InputError, match=r"cannot write .*x.npy: File too large"),
+        small_files_only(4096),
+    ):
+        write_rows(path, iter([np.zeros((4096, 8), np.float32)] * 4), 4 * 4096)
     assert path.read_bytes() == b"before"
     assert [one.name for one in tmp_path.iterdir()] == ["x.npy"]

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +12,10 @@ import pytest
 pytest.importorskip("fastapi", reason="install gradsnap[serve]")
 
 from gradsnap.serve import ServeSettings, make_app
+from tests.platforms import needs_browser
 from tests.served import EVIL, photo_index, picture, vector_index
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FOUND = next((path for name in NAMES if (path := shutil.which(name))), None)
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        FOUND is None, reason=f"none of {', '.join(NAMES)} is installed"
-    ),
-]
+pytestmark = [pytest.mark.slow, needs_browser]
 
 CHECKS = (Path(__file__).parent / "page_checks.js").read_text("utf-8")
 
@@ -57,17 +49,6 @@ def listening(app: Any) -> Iterator[str]:
     yield f"http://127.0.0.1:{made.servers[0].sockets[0].getsockname()[1]}"
     made.should_exit = True
     thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="pip install playwright"
-    )
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=FOUND, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(params=[(1600, "light"), (390, "dark")], ids=["wide", "phone"])

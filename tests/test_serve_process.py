@@ -20,9 +20,10 @@ pytest.importorskip("fastapi", reason="install gradsnap[serve]")
 import gradsnap as gs
 from gradsnap.serve.client import ServerError
 from tests.conftest import clustered
+from tests.platforms import needs_signals
 from tests.served import vector_index
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs_signals]
 
 
 def free_port() -> int:

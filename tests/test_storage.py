@@ -1,10 +1,7 @@
 """Coders in files: what is refused, and that nothing is ever half written."""
 
-import contextlib
 import errno
 import json
-import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import write_tensors
 from tests.conftest import assert_same_state, clustered, fitted
+from tests.platforms import small_files_only
 
 
 @pytest.fixture
@@ -233,25 +231,11 @@ def test_a_full_disk_leaves_the_old_file(
     assert_old_file_stands(product_path, fitted("pq"))
 
 
-@contextlib.contextmanager
-def small_files_only() -> Iterator[None]:
-    """The operating system refuses to let a file grow, as on a full disk.
-
-    Any file of this process: keep it short, or pytest's own output fails too.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_write_the_system_refuses_leaves_the_old_file(product_path: Path) -> None:
     newer = fitted("pq").update(clustered(50))
     with (
         pytest.raises(InputError, match=r"cannot write .*: .*File too large"),
-        small_files_only(),
+        small_files_only(1024),
     ):
         newer.save(product_path)
     assert_old_file_stands(product_path, fitted("pq"))

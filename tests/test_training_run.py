@@ -26,6 +26,7 @@ from gradsnap.training.former import read_config
 from gradsnap.training.learner import new_network
 from gradsnap.training.watch import TrainingWatch
 from gradsnap.triplets import TRIPLETS
+from tests.platforms import needs_signals
 from tests.training_runs import checkpoint, clusters, config_for
 
 
@@ -148,7 +149,7 @@ def test_resuming_equals_not_stopping(vectors, tmp_path, monkeypatch, stop) -> N
         "network.options={hidden = [8], dropout = 0.5}",
         "run.items_per_class=6",
         "coder.kind=opq",
-        "coder.kind=cq",
+        pytest.param("coder.kind=cq", marks=pytest.mark.slow),
     ],
 )
 def test_resuming_equals_for_what_has_a_state(
@@ -336,6 +337,7 @@ def killed_at_random(command: list[str], seconds: float) -> bool:
     return False
 
 
+@needs_signals
 @pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_the_same(vectors, tmp_path) -> None:
     config = config_for(vectors, "run.steps=1500", "run.checkpoint_every=7")

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.errors import InputError
 
 
@@ -26,11 +27,13 @@ def check_codebook_size(size: int) -> None:
         )
 
 
-def checked_rows(x: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+def checked_rows(x: Given, dim: int, dtype: torch.dtype) -> Tensor:
     """Finite floating rows (n, dim), detached, as ``dtype``."""
+    x = as_tensor(x)
     if not isinstance(x, Tensor):
         raise InputError(
-            f"expected a tensor, got {type(x).__name__} (torch.as_tensor makes one)"
+            f"expected a tensor or a NumPy array, got {type(x).__name__} "
+            "(torch.as_tensor makes one)"
         )
     if x.ndim != 2 or x.shape[1] != dim:
         raise InputError(f"expected a tensor of shape (n, {dim}), got {tuple(x.shape)}")
@@ -46,8 +49,9 @@ def checked_rows(x: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     return x
 
 
-def checked_codes(codes: Tensor, num_codebooks: int, codebook_size: int) -> Tensor:
+def checked_codes(codes: Given, num_codebooks: int, codebook_size: int) -> Tensor:
     """Codes (n, num_codebooks) within the codebooks, as int64."""
+    codes = as_tensor(codes)
     if not isinstance(codes, Tensor):
         raise InputError(f"expected a tensor of codes, got {type(codes).__name__}")
     if codes.ndim != 2 or codes.shape[1] != num_codebooks:

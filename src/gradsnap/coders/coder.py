@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.coders.checks import checked_codes, checked_rows
 from gradsnap.coders.tables import Tables, sums_of_all
 from gradsnap.errors import InputError, NotFittedError
@@ -130,7 +131,7 @@ class Coder(nn.Module, ABC):
         return None
 
     @torch.no_grad()
-    def fit(self, x: Tensor, labels: Tensor | None = None) -> Self:
+    def fit(self, x: Given, labels: Given | None = None) -> Self:
         """Learns from vectors, forgetting whatever was learned before.
 
         Args:
@@ -149,13 +150,13 @@ class Coder(nn.Module, ABC):
         return self
 
     @torch.no_grad()
-    def encode(self, x: Tensor) -> Tensor:
+    def encode(self, x: Given) -> Tensor:
         """Codes of x (n, dim): (n, num_codebooks) of ``code_dtype``."""
         x = self._ready(x)
         with full_precision(x):
             return self._encode(x).to(self.code_dtype)
 
-    def update(self, x: Tensor, reduce: Reduce | None = None) -> Self:
+    def update(self, x: Given, reduce: Reduce | None = None) -> Self:
         """One streaming step on x (n, dim); does nothing unless the coder ``follows``.
 
         Args:
@@ -166,7 +167,7 @@ class Coder(nn.Module, ABC):
         return self
 
     @torch.no_grad()
-    def tables(self, queries: Tensor) -> Tables:
+    def tables(self, queries: Given) -> Tables:
         """What ADC adds up: a distance is the offset plus one entry per codebook.
 
         For the additive family the sum still lacks ``cross_terms(codes)``, which
@@ -177,21 +178,21 @@ class Coder(nn.Module, ABC):
             return self._tables(queries)
 
     @torch.no_grad()
-    def code_tables(self, codes: Tensor) -> Tables:
+    def code_tables(self, codes: Given) -> Tables:
         """The same for queries that are known by their codes (q, num_codebooks)."""
         codes = self._ready_codes(codes)
         with full_precision(codes):
             return self._code_tables(codes)
 
     @torch.no_grad()
-    def cross_terms(self, codes: Tensor) -> Tensor:
+    def cross_terms(self, codes: Given) -> Tensor:
         """What the tables leave out of the distance to codes (n, M), (n,)."""
         codes = self._ready_codes(codes)
         with full_precision(codes):
             return self._cross_terms(codes)
 
     @torch.no_grad()
-    def distances(self, queries: Tensor, codes: Tensor) -> Tensor:
+    def distances(self, queries: Given, codes: Given) -> Tensor:
         """Distances (q, n) of queries (q, dim) to items given by codes (n, M)."""
         entries, offsets = self.tables(queries)
         codes = self._ready_codes(codes)
@@ -199,7 +200,7 @@ class Coder(nn.Module, ABC):
         total += offsets[:, None] + self.cross_terms(codes)
         return total.clamp_min_(0)
 
-    def relative_error(self, x: Tensor) -> float | None:
+    def relative_error(self, x: Given) -> float | None:
         """Error over the variance of x; None where codes stand for no vector."""
         return None
 
@@ -250,20 +251,21 @@ class Coder(nn.Module, ABC):
                 "or load one that was saved"
             )
 
-    def _ready(self, x: Tensor) -> Tensor:
+    def _ready(self, x: Given) -> Tensor:
         self._require_fitted()
         return checked_rows(x, self.dim, self.dtype)
 
-    def _ready_codes(self, codes: Tensor) -> Tensor:
+    def _ready_codes(self, codes: Given) -> Tensor:
         self._require_fitted()
         return checked_codes(codes, self.num_codebooks, self.codebook_size)
 
-    def _checked_labels(self, x: Tensor, labels: Tensor | None) -> Tensor:
+    def _checked_labels(self, x: Tensor, labels: Given | None) -> Tensor:
         if not self.supervised:
             return torch.empty(0, device=x.device)
         name = type(self).__name__
         if labels is None:
             raise InputError(f"{name} is supervised: fit needs labels (n,) or (n, L)")
+        labels = as_tensor(labels)
         check_labels(labels, len(x), "rows")
         if len(labels.unique(dim=0)) < 2:
             raise InputError(f"{name} needs at least two classes, got one")

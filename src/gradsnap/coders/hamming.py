@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.coders.packing import check_hashes, unpacked_bits
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
@@ -11,7 +12,7 @@ ITEM_BLOCK = 1 << 16
 """Hashes that are unpacked at once."""
 
 
-def hamming_distances(queries: Tensor, hashes: Tensor) -> Tensor:
+def hamming_distances(queries: Given, hashes: Given) -> Tensor:
     """Bits that differ between packed hashes (q, bytes) and (n, bytes): float32 (q, n).
 
     By a product of signs: with s in {−1, 1}, the distance is (bits − ⟨s, t⟩) / 2, which
@@ -23,6 +24,7 @@ def hamming_distances(queries: Tensor, hashes: Tensor) -> Tensor:
         tensor([[0., 1.],
                 [1., 0.]])
     """
+    queries, hashes = as_tensor(queries), as_tensor(hashes)
     check_alike(queries, hashes)
     bits = 8 * queries.shape[1]
     signs = _signs(queries, bits)

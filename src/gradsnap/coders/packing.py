@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.errors import InputError
 
 Array = NDArray[Any]
@@ -59,13 +60,14 @@ def unpack(packed: Array, num_codebooks: int, codebook_size: int) -> Array:
     return _unpack_flags(packed, num_codebooks, bits)
 
 
-def packed_bits(signs: Tensor) -> Tensor:
+def packed_bits(signs: Given) -> Tensor:
     """Bits (n, bits), bool, as bytes: uint8 (n, ⌈bits / 8⌉); the last is padded with 0.
 
     Example:
         >>> packed_bits(torch.tensor([[True, False, False, True]]))
         tensor([[9]], dtype=torch.uint8)
     """
+    signs = as_tensor(signs)
     if signs.ndim != 2 or signs.dtype != torch.bool:
         raise InputError(
             f"expected bits as bool (n, bits), got {signs.dtype} of shape "
@@ -78,8 +80,9 @@ def packed_bits(signs: Tensor) -> Tensor:
     return packed
 
 
-def unpacked_bits(hashes: Tensor, bits: int) -> Tensor:
+def unpacked_bits(hashes: Given, bits: int) -> Tensor:
     """The bits (n, bits), bool, of bytes (n, ⌈bits / 8⌉)."""
+    hashes = as_tensor(hashes)
     check_hashes(hashes)
     if not 1 <= bits <= 8 * hashes.shape[1]:
         raise InputError(f"{hashes.shape[1]} bytes hold no hash of {bits} bits")

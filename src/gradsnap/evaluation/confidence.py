@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.errors import InputError
 
 RESAMPLES = 2_000
@@ -78,7 +79,7 @@ class PairedTest:
 
 
 def bootstrap(
-    values: Tensor, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    values: Given, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
     """Percentile interval of the mean over queries drawn again with replacement.
 
@@ -88,7 +89,7 @@ def bootstrap(
         resamples: how often the queries are drawn again.
         seed: of the draws.
     """
-    values = _without_nan(values)
+    values = _without_nan(as_tensor(values))
     if not 0 < level < 1:
         raise InputError(f"level must lie between 0 and 1, got {level}")
     size = (resamples, len(values))
@@ -121,7 +122,7 @@ def spread(figures: Sequence[float], level: float = 0.95) -> Spread:
 
 
 def paired_test(
-    ours: Tensor, theirs: Tensor, draws: int = SIGN_DRAWS, seed: int = 0
+    ours: Given, theirs: Given, draws: int = SIGN_DRAWS, seed: int = 0
 ) -> PairedTest:
     """Permutation test of the mean difference over the same queries.
 
@@ -135,6 +136,7 @@ def paired_test(
         draws: how often signs are drawn.
         seed: of the draws.
     """
+    ours, theirs = as_tensor(ours), as_tensor(theirs)
     if ours.shape != theirs.shape or ours.ndim != 1:
         raise InputError(
             f"a paired test needs the same queries on both sides, (q,); got "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.coders.hamming import check_alike, hamming_distances
 from gradsnap.coders.packing import as_words
 from gradsnap.coders.tables import ITEM_BLOCK, add_entries
@@ -79,7 +80,8 @@ class EmbeddingDistances(Distances):
         database: floating (n, dim).
     """
 
-    def __init__(self, queries: Tensor, database: Tensor) -> None:
+    def __init__(self, queries: Given, database: Given) -> None:
+        queries, database = as_tensor(queries), as_tensor(database)
         if queries.ndim != 2 or queries.shape[1:] != database.shape[1:]:
             raise InputError(
                 f"expected embeddings (q, dim) and (n, dim), got "
@@ -107,7 +109,8 @@ class CodeDistances(Distances):
         codes: of the database, any integer type, (n, num_codebooks).
     """
 
-    def __init__(self, coder: "Coder", queries: Tensor, codes: Tensor) -> None:
+    def __init__(self, coder: "Coder", queries: Given, codes: Given) -> None:
+        queries, codes = as_tensor(queries), as_tensor(codes)
         self.coder, self.queries = coder, queries.detach()
         # This also refuses codes outside the codebooks, which no kernel looks for.
         parts = [coder.cross_terms(part) for part in codes.split(ITEM_BLOCK)]
@@ -142,7 +145,8 @@ class HashDistances(Distances):
         database: uint8 (n, bytes).
     """
 
-    def __init__(self, queries: Tensor, database: Tensor) -> None:
+    def __init__(self, queries: Given, database: Given) -> None:
+        queries, database = as_tensor(queries), as_tensor(database)
         check_alike(queries, database)
         self.queries, self.database = queries, database
         self.levels = 8 * queries.shape[1] + 1
@@ -199,7 +203,7 @@ class HashDistances(Distances):
         return total.view(len(some), self.levels, kinds)
 
 
-def code_distances(coder: "Coder", queries: Tensor, codes: Tensor) -> Distances:
+def code_distances(coder: "Coder", queries: Given, codes: Given) -> Distances:
     """Distances of queries (q, dim) to codes, as the coder means them.
 
     Plain Hamming distances are counted instead of sorted; all others come from the

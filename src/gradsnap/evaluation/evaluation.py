@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.errors import InputError
 from gradsnap.evaluation.card import RankingRules
 from gradsnap.evaluation.confidence import Interval, bootstrap
@@ -104,8 +105,8 @@ class Evaluation:
 @torch.no_grad()
 def evaluate(
     distances: Distances,
-    query_labels: Tensor,
-    database_labels: Tensor,
+    query_labels: Given,
+    database_labels: Given,
     rules: RankingRules,
     *,
     points: Sequence[int] | None = None,
@@ -136,6 +137,7 @@ def evaluate(
         >>> f"{found.map:.4f}"
         '0.8333'
     """
+    query_labels, database_labels = as_tensor(query_labels), as_tensor(database_labels)
     _check_counts(distances, query_labels, database_labels)
     several = query_labels.ndim == 2
     device = distances.device

@@ -6,6 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.errors import InputError
 
 ITEM_BLOCK = 4096
@@ -15,7 +16,7 @@ MOST_BITS = 62
 """Labels that fit one signed word as bits."""
 
 
-def relevance(queries: Tensor, database: Tensor) -> Tensor:
+def relevance(queries: Given, database: Given) -> Tensor:
     """Relevance of every database item to every query, bool (q, n).
 
     Args:
@@ -26,13 +27,14 @@ def relevance(queries: Tensor, database: Tensor) -> Tensor:
         >>> relevance(torch.tensor([1]), torch.tensor([0, 1, 1]))
         tensor([[False,  True,  True]])
     """
+    queries, database = as_tensor(queries), as_tensor(database)
     _check_alike(queries, database)
     if queries.ndim == 2:
         return queries.float() @ database.float().T > 0  # labels they share
     return queries[:, None] == database
 
 
-def ranked_relevance(queries: Tensor, database: Tensor, ids: Tensor) -> Tensor:
+def ranked_relevance(queries: Given, database: Given, ids: Given) -> Tensor:
     """Relevance of ranked results, as ``mean_average_precision`` takes it.
 
     Args:
@@ -43,6 +45,7 @@ def ranked_relevance(queries: Tensor, database: Tensor, ids: Tensor) -> Tensor:
     Returns:
         bool (q, k).
     """
+    queries, database, ids = as_tensor(queries), as_tensor(database), as_tensor(ids)
     _check_alike(queries, database)
     found = database[ids.clamp_min(0)]  # (q, k) or (q, k, L)
     if queries.ndim == 2:
@@ -50,11 +53,12 @@ def ranked_relevance(queries: Tensor, database: Tensor, ids: Tensor) -> Tensor:
     return (found == queries[:, None]) & (ids >= 0)
 
 
-def total_relevant(queries: Tensor, database: Tensor) -> Tensor:
+def total_relevant(queries: Given, database: Given) -> Tensor:
     """How many database items are relevant to each query, int64 (q,).
 
     The (q, n) table is made a few thousand columns at a time, never whole.
     """
+    queries, database = as_tensor(queries), as_tensor(database)
     _check_alike(queries, database)
     total = torch.zeros(len(queries), dtype=torch.int64, device=queries.device)
     for block in database.split(ITEM_BLOCK):

@@ -12,6 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.errors import InputError
 from gradsnap.evaluation.card import RankingRules
 from gradsnap.evaluation.groups import (
@@ -25,7 +26,7 @@ CHUNK_ROWS = 1024
 """Rankings whose cut falls into a tie group that are weighed at once."""
 
 
-def mean_average_precision(relevant: Tensor, total_relevant: Tensor) -> Tensor:
+def mean_average_precision(relevant: Given, total_relevant: Given) -> Tensor:
     """Mean over queries of the average precision of their ranked results.
 
     A query's average precision is the sum of the precision at each relevant result,
@@ -44,6 +45,7 @@ def mean_average_precision(relevant: Tensor, total_relevant: Tensor) -> Tensor:
         >>> mean_average_precision(ranked, torch.tensor([2]))
         tensor(0.8333, dtype=torch.float64)
     """
+    relevant, total_relevant = as_tensor(relevant), as_tensor(total_relevant)
     if relevant.ndim != 2 or total_relevant.shape != relevant.shape[:1]:
         raise InputError(
             f"expected relevant (q, k) and total_relevant (q,), got "
@@ -53,7 +55,7 @@ def mean_average_precision(relevant: Tensor, total_relevant: Tensor) -> Tensor:
     return _over_relevant(groups_of_ranked(relevant), total_relevant, cut).mean()
 
 
-def recall_at(found: Tensor, exact: Tensor, k: int) -> float:
+def recall_at(found: Given, exact: Given, k: int) -> float:
     """Recall@k: the share of exact neighbours among the first k that were found.
 
     Args:
@@ -66,6 +68,7 @@ def recall_at(found: Tensor, exact: Tensor, k: int) -> float:
         >>> recall_at(torch.tensor([[3, 1, 2]]), torch.tensor([[1, 0]]), k=2)
         0.5
     """
+    found, exact = as_tensor(found), as_tensor(exact)
     if found.ndim != 2 or exact.ndim != 2 or len(found) != len(exact):
         raise InputError(
             f"expected found (q, k) and exact (q, r), got {tuple(found.shape)} and "

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.errors import InputError
 from gradsnap.evaluation.card import RankingRules
 from gradsnap.evaluation.distances import Distances
@@ -17,8 +18,9 @@ FARTHEST = 3e38
 RULES = RankingRules(None, divisor="relevant", no_hit="zero")
 
 
-def pair_distances(distances: Distances, pairs: Tensor) -> Tensor:
+def pair_distances(distances: Distances, pairs: Given) -> Tensor:
     """Distances (m,) of pairs int64 (m, 2): a row of the queries, and of the items."""
+    pairs = as_tensor(pairs)
     found = torch.empty(len(pairs), device=distances.device)
     order = pairs[:, 0].argsort()
     sorted_rows = pairs[order, 0].contiguous()
@@ -30,7 +32,7 @@ def pair_distances(distances: Distances, pairs: Tensor) -> Tensor:
     return found
 
 
-def pair_average_precision(apart: Tensor, alike: Tensor) -> float:
+def pair_average_precision(apart: Given, alike: Given) -> float:
     """Average precision of all pairs in the order of their distances, nearest first.
 
     Args:
@@ -42,19 +44,21 @@ def pair_average_precision(apart: Tensor, alike: Tensor) -> float:
         >>> round(pair_average_precision(torch.tensor([1.0, 2, 3]), alike), 4)
         0.8333
     """
+    apart, alike = as_tensor(apart), as_tensor(alike)
     _check_kinds(alike)
     groups = groups_of_distances(apart[None], alike[None], len(apart))
     total = alike.sum()[None]
     return float(average_precisions(groups, total, RULES, len(apart)))
 
 
-def pair_auc(apart: Tensor, alike: Tensor) -> float:
+def pair_auc(apart: Given, alike: Given) -> float:
     """The chance that an alike pair is nearer than an unlike one; a tie counts half.
 
     Example:
         >>> pair_auc(torch.tensor([1.0, 2, 3]), torch.tensor([1, 0, 1]) > 0)
         0.5
     """
+    apart, alike = as_tensor(apart), as_tensor(alike)
     _check_kinds(alike)
     unlike = apart[~alike].sort().values
     near = apart[alike].contiguous()

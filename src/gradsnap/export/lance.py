@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given
 from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.errors import InputError
@@ -23,7 +24,7 @@ SIZES = (16, 256)
 
 
 def write_lance(
-    vectors: Tensor,
+    vectors: Given,
     quantizer: Coder,
     path: str | os.PathLike[str],
     ids: GivenIds | None = None,
@@ -80,7 +81,7 @@ def write_lance(
 def search_lance(
     dataset: Any,
     quantizer: Coder,
-    queries: Tensor,
+    queries: Given,
     k: int,
     probes: int = 1,
     filter: str | None = None,

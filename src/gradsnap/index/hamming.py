@@ -5,6 +5,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.hashers import Hasher
 from gradsnap.errors import FileFormatError, InputError
@@ -119,7 +120,8 @@ class HammingIndex(ExhaustiveIndex):
         """Takes back what ``state`` gave."""
         self.__dict__.update(HammingIndex(self.bits, weights=state["weights"]).__dict__)
 
-    def _checked(self, vectors: Tensor) -> Tensor:
+    def _checked(self, vectors: Given) -> Tensor:
+        vectors = as_tensor(vectors)
         width = self.coder.num_codebooks
         if not isinstance(vectors, Tensor) or vectors.dtype != torch.uint8:
             kind = getattr(vectors, "dtype", type(vectors).__name__)
@@ -130,7 +132,7 @@ class HammingIndex(ExhaustiveIndex):
             )
         return vectors.detach().cpu()
 
-    def _queries(self, queries: Tensor) -> Queries:
+    def _queries(self, queries: Given) -> Queries:
         return Queries(self._checked(queries), coded=True)
 
     def _encode(self, vectors: Tensor) -> tuple[Tensor, Tensor | None]:

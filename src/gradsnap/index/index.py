@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.arrays import Given
 from gradsnap.coders.checks import checked_codes
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import pack
@@ -133,7 +134,7 @@ class Index(Searchable):
         """Whether ``fit`` still has anything to learn."""
         return not self.coder.fitted
 
-    def fit(self, x: Tensor, labels: Tensor | None = None) -> Self:
+    def fit(self, x: Given, labels: Given | None = None) -> Self:
         """Learns from x (n, dim) whatever is not learned yet.
 
         Args:
@@ -147,7 +148,7 @@ class Index(Searchable):
     @torch.no_grad()
     def add(
         self,
-        vectors: Tensor,
+        vectors: Given,
         ids: GivenIds | None = None,
         metadata: Metadata | None = None,
     ) -> Self:
@@ -170,11 +171,11 @@ class Index(Searchable):
 
     def add_codes(
         self,
-        codes: Tensor,
+        codes: Given,
         ids: GivenIds | None = None,
         metadata: Metadata | None = None,
         *,
-        lists: Tensor | None = None,
+        lists: Given | None = None,
     ) -> Self:
         """Keeps ready codes (n, M), in lists (n,) if the index has lists."""
         if self.refiner is not None:
@@ -272,7 +273,7 @@ class Index(Searchable):
 
     # --- the parts ----------------------------------------------------------
 
-    def _checked_lists(self, lists: Tensor | None, count: int) -> Tensor | None:
+    def _checked_lists(self, lists: Given | None, count: int) -> Tensor | None:
         if (lists is None) != (self.num_lists is None):
             need = "no lists" if self.num_lists is None else "lists=lists_of(vectors)"
             raise InputError(f"codes of an index of kind {self.kind} need {need}")

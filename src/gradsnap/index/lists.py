@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.arrays import Given
 from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
@@ -109,7 +110,7 @@ class ListedIndex(Index):
         return not (self.fitted and self.coder.fitted)
 
     @torch.no_grad()
-    def fit(self, x: Tensor, labels: Tensor | None = None) -> Self:
+    def fit(self, x: Given, labels: Given | None = None) -> Self:
         """Learns from x (n, dim) the lists and the quantizer, where there are none yet.
 
         The quantizer is fitted to residuals where codes are of residuals.
@@ -124,11 +125,11 @@ class ListedIndex(Index):
             self.coder.fit(self._left(x, lists) if self.residual else x, labels)
         return self
 
-    def lists_of(self, vectors: Tensor) -> Tensor:
+    def lists_of(self, vectors: Given) -> Tensor:
         """The list each of vectors (n, dim) falls into, int64 (n,)."""
         return self._nearest_lists(self._checked(vectors), 1)[:, 0]
 
-    def tune(self, queries: Tensor, truth: Any, target: float) -> Tuning:
+    def tune(self, queries: Given, truth: Any, target: float) -> Tuning:
         """Sets ``probes`` to the fewest that reach a recall.
 
         Args:
@@ -143,7 +144,7 @@ class ListedIndex(Index):
 
     # --- the parts ----------------------------------------------------------
 
-    def _checked(self, vectors: Tensor) -> Tensor:
+    def _checked(self, vectors: Given) -> Tensor:
         if not self.fitted:
             raise self._not_fitted()
         return super()._checked(vectors)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.arrays import Given
 from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
@@ -89,12 +90,12 @@ class Searchable(ABC):
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
         """Offers the items to the heaps; ``allowed`` are those of each segment."""
 
-    def _checked(self, vectors: Tensor) -> Tensor:
+    def _checked(self, vectors: Given) -> Tensor:
         """Vectors or queries this index can take."""
         self.coder._require_fitted()
         return checked_rows(vectors, self.coder.dim, self.coder.dtype)
 
-    def _queries(self, queries: Tensor) -> Queries:
+    def _queries(self, queries: Given) -> Queries:
         """What ``search`` was given, checked."""
         return Queries(self._checked(queries))
 
@@ -118,7 +119,7 @@ class Searchable(ABC):
 
     def search(
         self,
-        queries: Tensor,
+        queries: Given,
         k: int,
         within: GivenIds | Filter | None = None,
         rerank: int | None = None,

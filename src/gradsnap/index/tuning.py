@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given
 from gradsnap.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Tuning(NamedTuple):
         return "\n".join([f"{'probes':>8} {'recall':>8} {'ms a query':>12}", *rows])
 
 
-def tune(index: "ListedIndex", queries: Tensor, truth: Any, target: float) -> Tuning:
+def tune(index: "ListedIndex", queries: Given, truth: Any, target: float) -> Tuning:
     """Doubles the probes until the target is reached, then halves the last step."""
     wanted = checked_truth(truth, len(queries))
     if not 0 < target <= 1:
@@ -87,7 +88,7 @@ def recall(found: Any, truth: list[list[Any]]) -> float:
 
 
 def _trial(
-    index: "ListedIndex", queries: Tensor, truth: list[list[Any]], probes: int
+    index: "ListedIndex", queries: Given, truth: list[list[Any]], probes: int
 ) -> Trial:
     index.probes = probes
     k = len(truth[0])

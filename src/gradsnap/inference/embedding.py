@@ -3,10 +3,13 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.data import Dataset, OrderedBatches, ReadAhead, StoredItems, loader
 from gradsnap.errors import InputError
 from gradsnap.inference.engines import Engine, device_of, engine_for
@@ -25,25 +28,31 @@ starts sooner than on more, and its layers take less memory."""
 
 SAMPLE_SEED = 0
 
+Items = Dataset | DataLoader[Any] | Given
+"""What can be embedded: a data set, a DataLoader, a tensor or a NumPy array."""
+
 
 def embed(
     network: nn.Module,
-    items: Dataset | Tensor,
-    indices: Tensor | None = None,
+    items: Items,
+    indices: Given | None = None,
     *,
     batch_size: int | None = None,
     workers: int = 0,
     engine: str | Engine = "auto",
 ) -> Tensor:
-    """Embeddings (n, dim) of a data set's items, or of a tensor of items.
+    """Embeddings (n, dim) of the items of a data set, a DataLoader or a tensor.
 
     A gradsnap network's own ``preprocess`` comes first, so that images are given as
     they are loaded. The network is left in the mode it was in.
 
     Args:
         network: any module from a batch of items to embeddings (b, dim).
-        items: a data set, or a tensor (n, …) of images or vectors.
-        indices: which items, int64 (n,); None is all of them, in order.
+        items: a data set, or a tensor or NumPy array (n, …) of images or vectors; or
+            a torch DataLoader, whose batches are items, or begin with items, in the
+            order it gives them.
+        indices: which items, int64 (n,); None is all of them, in order. A DataLoader
+            chooses by itself and takes none.
         batch_size: items at once; 256 if not given, fewer for large images on a CPU.
         workers: processes that read and decode; 0 is a thread of this one.
         engine: "torch", "openvino", or "auto", which takes OpenVINO for images on a
@@ -59,8 +68,11 @@ def embed(
         >>> tuple(embed(network, torch.zeros(5, 1, 8, 8)).shape)
         (5, 16)
     """
-    dataset = items if isinstance(items, Dataset) else _as_dataset(items)
-    indices = torch.arange(len(dataset)) if indices is None else indices
+    if isinstance(items, DataLoader):
+        return _embed_batches(network, items, indices, engine)
+    dataset = items if isinstance(items, Dataset) else _as_dataset(as_tensor(items))
+    every = torch.arange(len(dataset))
+    indices = every if indices is None else as_tensor(indices)
     rows: Tensor | None = None
     done = 0
     for part in embedded_batches(
@@ -98,6 +110,33 @@ def embedded_batches(
             if run is None:
                 run = engine_for(network, len(indices), batch.shape[1:], engine)
             yield run(batch)
+
+
+def _embed_batches(
+    network: nn.Module,
+    batches: DataLoader[Any],
+    indices: Given | None,
+    engine: str | Engine,
+) -> Tensor:
+    """Embeddings (n, dim) of the batches of a loader, in its order."""
+    if indices is not None:
+        raise InputError("a DataLoader chooses its items: give it no indices as well")
+    run, parts = None, []
+    with torch.no_grad(), evaluating(network):
+        for given in track(batches, "embedding"):
+            items = as_tensor(given[0] if isinstance(given, list | tuple) else given)
+            if not isinstance(items, Tensor):
+                raise InputError(
+                    "a batch must be a tensor, or a tuple that begins with one; the "
+                    f"DataLoader gave {type(items).__name__}"
+                )
+            if run is None:
+                count = len(items) * len(batches)
+                run = engine_for(network, count, items.shape[1:], engine)
+            parts.append(run(items).cpu())
+    if not parts:
+        raise InputError("there is nothing to embed: the DataLoader gave no batches")
+    return torch.cat(parts)
 
 
 def _fitting_size(network: nn.Module, dataset: Dataset) -> int:

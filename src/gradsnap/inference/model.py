@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from gradsnap.coders import Coder, load_coder
 from gradsnap.coders.storage import kind_of, rebuilt_coder
@@ -26,7 +27,7 @@ from gradsnap.files import (
     write_tensors,
     write_text,
 )
-from gradsnap.inference.embedding import EmbeddingStream, embed
+from gradsnap.inference.embedding import EmbeddingStream, Items, embed
 from gradsnap.networks import Head, Network, import_network, untrained_network
 
 if TYPE_CHECKING:
@@ -83,28 +84,28 @@ class Model:
         """Embeddings of all items, block by block."""
         return EmbeddingStream(dataset, self.network_for(dataset), workers)
 
-    def embed(self, items: Dataset | Tensor, **options: Any) -> Tensor:
+    def embed(self, items: Items, **options: Any) -> Tensor:
         """Embeddings (n, dim) of images as they are loaded, or of vectors.
 
         Args:
-            items: a data set, or a tensor (n, …).
+            items: a data set, a DataLoader, or a tensor or NumPy array (n, …).
             options: of ``gradsnap.embed``: indices, batch_size, workers, engine.
         """
         return embed(self.network_for(items), items, **options)
 
-    def encode(self, items: Dataset | Tensor, **options: Any) -> Tensor:
+    def encode(self, items: Items, **options: Any) -> Tensor:
         """Codes (n, num_codebooks) of images as they are loaded, or of vectors."""
         device = self.coder.fitted.device
         return self.coder.encode(self.embed(items, **options).to(device)).cpu()
 
     def search(
-        self, index: "Index", items: Dataset | Tensor, k: int, **options: Any
+        self, index: "Index", items: Items, k: int, **options: Any
     ) -> "SearchResult":
         """The k nearest items of an index to images as they are loaded, or to vectors.
 
         Args:
             index: made with this model's coder.
-            items: the queries, a data set or a tensor (q, …).
+            items: the queries: a data set, a DataLoader, or a tensor or array (q, …).
             k: results of each query.
             options: of ``Index.search``: within, rerank.
 
@@ -123,8 +124,10 @@ class Model:
                 f"than this model's ({own[:12]})"
             )
 
-    def network_for(self, items: Dataset | Tensor) -> nn.Module:
+    def network_for(self, items: Items) -> nn.Module:
         """What embeds the items; vectors are embeddings unless the model takes them."""
+        if isinstance(items, DataLoader):
+            return self.network  # what a loader gives is known when it gives it
         images = items.holds_images if isinstance(items, Dataset) else items.ndim == 4
         takes_vectors = isinstance(self.network, Head) or self.spec.name is None
         return self.network if images or takes_vectors else nn.Identity()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self, TypedDict
 import torch
 from torch import Tensor
 
+from gradsnap.arrays import Given, as_tensor
 from gradsnap.coders.checks import check_codebook_size, check_count, check_sizes
 from gradsnap.coders.coder import Coder, Reduce, full_precision
 from gradsnap.coders.packing import bits_of
@@ -127,7 +128,7 @@ class Quantizer(Coder):
         return self.codebooks.dtype
 
     @torch.no_grad()
-    def decode(self, codes: Tensor) -> Tensor:
+    def decode(self, codes: Given) -> Tensor:
         """Reconstructions (n, dim) of codes (n, num_codebooks), any integer type."""
         codes = self._ready_codes(codes)
         with full_precision(codes):
@@ -144,7 +145,7 @@ class Quantizer(Coder):
             return self._decode(codes)
 
     @torch.no_grad()
-    def update(self, x: Tensor, reduce: Reduce | None = None) -> Self:
+    def update(self, x: Given, reduce: Reduce | None = None) -> Self:
         """One streaming step on x (n, dim), so that the codebooks follow the network.
 
         Args:
@@ -159,7 +160,7 @@ class Quantizer(Coder):
         return self
 
     @torch.no_grad()
-    def candidates(self, x: Tensor, k: int) -> Candidates:
+    def candidates(self, x: Given, k: int) -> Candidates:
         """The k nearest codewords of each row of x (n, dim), nearest first."""
         x = self._ready(x)
         check_count(k, self.codebook_size**self.num_codebooks)
@@ -168,22 +169,23 @@ class Quantizer(Coder):
         return Candidates(found.distances, found.codes.to(self.code_dtype))
 
     @torch.no_grad()
-    def inner_products(self, x: Tensor) -> Tensor:
+    def inner_products(self, x: Given) -> Tensor:
         """Inner product of each row of x (n, dim) with each codeword, (n, M, K)."""
         x = self._ready(x)
         with full_precision(x):
             return self._inner_products(x)
 
     @torch.no_grad()
-    def error(self, x: Tensor) -> float:
+    def error(self, x: Given) -> float:
         """Mean squared distance of the rows of x (n, dim) to their reconstruction."""
         x = self._ready(x)
         if len(x) == 0:
             raise InputError("error needs at least one row; got none")
         return float((x - self(x)).double().square().sum() / len(x))
 
-    def relative_error(self, x: Tensor) -> float:
+    def relative_error(self, x: Given) -> float:
         """Quantization error of rows (n, dim) over their variance."""
+        x = as_tensor(x)
         variance = (x - x.mean(dim=0)).double().square().sum(dim=1).mean()
         return self.error(x) / max(float(variance), 1e-30)
 
