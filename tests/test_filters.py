@@ -156,7 +156,7 @@ def test_the_smallest_are_those_of_a_stable_sort(count: int) -> None:
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(30, (9, 100), generator=generator).float()  # many ties
     expected = scores.argsort(dim=1, stable=True)[:, :count]
-    assert torch.equal(scanning.smallest(scores, count), expected)
+    assert torch.equal(probing.smallest(scores, count), expected)
 
 
 @pytest.mark.parametrize("dim", [16, 19])

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.coder import Coder
+from gradsnap.index.best import Best
 from gradsnap.index.faiss_forms import ProductForm
 from gradsnap.index.fastscan import LEAST_CODES, FastScan, Part, faiss_threads, prove
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.item_store import ItemStore
 from gradsnap.index.lists import scan_segment
-from gradsnap.index.scanning import Best
 from gradsnap.index.segments import Segment
 
 Array = NDArray[Any]

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -13,10 +12,12 @@ from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError, NotFittedError
+from gradsnap.index.best import Best
+from gradsnap.index.columns import Columns
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.scanning import FAST_SIZE, Best, Columns, float_tables, scan_own
+from gradsnap.index.scanning import FAST_SIZE, Lists, float_tables, scan_own
 from gradsnap.index.searching import Parts, Queries
 from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
@@ -212,22 +213,8 @@ def scan_segment(
     best: Best,
 ) -> None:
     """Scans the lists (q, p) of each query in a segment; tables as in ``scan_own``."""
-    own_tables = len(entries) != len(lists)
-    spans = _spans(np.asarray(segment.bounds), lists, own_tables)
+    own = Lists(lists, segment.frozen_bounds)
     if allowed is None:
-        scan_own(columns, segment.alive, spans, entries, best)
+        scan_own(columns, segment.alive, own, entries, best)
     else:
-        scan_own(columns, allowed.mask, spans, entries, best, allowed.share)
-
-
-def _spans(bounds: Array, lists: Array, own_tables: bool) -> Array:
-    """Start, stop and table of each list (q, p) of each query, int64 (q, p, 3).
-
-    A query has one table, or one of its own for each list.
-    """
-    spans = np.empty((*lists.shape, 3), dtype=np.int64)
-    spans[..., 0] = bounds[lists]
-    spans[..., 1] = bounds[lists + 1]
-    numbers = np.arange(lists.size if own_tables else len(lists))
-    spans[..., 2] = numbers.reshape(len(lists), -1)
-    return spans
+        scan_own(columns, allowed.mask, own, entries, best, allowed.share)
