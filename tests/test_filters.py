@@ -171,7 +171,7 @@ def test_tables_of_few_queries(
     few, many = quantizer.tables(x[:3]).entries, quantizer.tables(x).entries[:3]
     torch.testing.assert_close(few, many, atol=1e-5, rtol=1e-5)
     monkeypatch.setattr(tables_module, "kernels", lambda name: None)
-    assert torch.equal(block_tables(quantizer.blocks(x[:3]), quantizer.codebooks), few)
+    assert torch.equal(block_tables(*quantizer._in_blocks(x[:3])), few)
 
 
 def test_a_multi_index_may_rotate_first(tmp_path: Any) -> None:

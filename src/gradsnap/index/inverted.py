@@ -7,6 +7,7 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
+from gradsnap.index.few import Coarse, array_of
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.probing import Centroids
@@ -105,9 +106,17 @@ class InvertedIndex(ListedIndex):
         centroids = self._require_centroids()
         if count == 1:
             return assign(x[None], centroids[None])[0][:, None]
+        return self._as_compared(centroids).nearest(x, count)
+
+    def _coarse(self, x: Tensor) -> Coarse | None:
+        own = self._as_compared(self._require_centroids())
+        return Coarse(array_of(x), own.tiles, own.padded)
+
+    def _as_compared(self, centroids: Tensor) -> Centroids:
+        """The centroids as queries are compared with them; made once."""
         if self._compared is None or self._compared[0] is not centroids:
             self._compared = centroids, Centroids.of(centroids)
-        return self._compared[1].nearest(x, count)
+        return self._compared[1]
 
     def _centroids_of(self, lists: Tensor) -> Tensor:
         return self._require_centroids()[lists]

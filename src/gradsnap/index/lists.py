@@ -11,13 +11,16 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.block_tables import can_loop
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
+from gradsnap.index.few import Coarse, Few
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
+from gradsnap.index.probing import MOST_SMALLEST
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.scanning import FAST_SIZE, Lists, float_tables, scan_own
+from gradsnap.index.scanning import FAST_SIZE, Lists, float_tables, list_kernel, scan_own
 from gradsnap.index.searching import Parts, Queries
 from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
@@ -89,6 +92,10 @@ class ListedIndex(Index):
     @abstractmethod
     def _nearest_lists(self, x: Tensor, count: int) -> Tensor:
         """The nearest lists of x (n, dim), nearest first: int64 (n, count)."""
+
+    def _coarse(self, x: Tensor) -> Coarse | None:
+        """``_nearest_lists`` of a few x (n, dim) for a kernel, where it can do it."""
+        return None
 
     @abstractmethod
     def _centroids_of(self, lists: Tensor) -> Tensor:
@@ -171,8 +178,28 @@ class ListedIndex(Index):
     def _tables_per_query(self) -> int:
         return min(self.probes, self.num_lists) if self.residual else 1
 
-    @torch.no_grad()
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
+        few = self._few(queries.rows)
+        if few is None:
+            self._scan_many(queries, best, allowed)
+            return
+        for at, columns in enumerate(self.items.columns()):
+            own = None if allowed is None else allowed[at]
+            few.scan(columns, self.items.segments[at], own, best)
+
+    def _few(self, rows: Tensor) -> Few | None:
+        """What a kernel needs that does all for a few queries; None for others."""
+        count = min(self.probes, self.num_lists)
+        fits = can_loop(rows) and not self.residual and 1 < count <= MOST_SMALLEST
+        if not fits or list_kernel() is None or self._fast is not None:
+            return None
+        blocks, coarse = self.coder._in_blocks(rows), self._coarse(rows)
+        if blocks is None or coarse is None:
+            return None
+        return Few.of(coarse, *blocks, count)
+
+    @torch.no_grad()
+    def _scan_many(self, queries: Queries, best: Best, allowed: Parts) -> None:
         count = min(self.probes, self.num_lists)
         rows = queries.rows
         lists = self._nearest_lists(rows, count)  # (q, p)

@@ -15,72 +15,102 @@ from gradsnap.index.sums_compiled import eight_sum, sum_at, sum_block
 
 Array = NDArray[Any]
 Heap = tuple[Array, Array, Array]
-Span = tuple[int, int]
+Spans = tuple[Array, int]
+Own = tuple[Array, Array]
+"""Lists (p,) of one query, and its tables (1 or p, M, K)."""
 Tuple = tuple[Any, ...]
+
+WORDS = 2048
+"""Entries of a table of eight codebooks of 256."""
+
+ONE, TWO = np.uint64(1), np.uint64(2)
 
 BLOCK = 256
 """Codes added up before they are compared with the worst result."""
 
 
 @compiled
+def _span(spans: Spans, number: int) -> tuple[int, int]:
+    """Where a list begins and ends."""
+    bounds, step = spans
+    return bounds[step * number], bounds[step * number + 1]
+
+
+@compiled
 def _scan_words(
-    columns: Tuple,
-    alive: Array,
-    span: tuple[int, int],
-    table: Array,
-    heap: Heap,
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
 ) -> None:
-    """Scans a range of codes of eight codebooks of 256."""
-    words, flat = columns[4], table.reshape(table.size)
-    worst = heap[0][0]
-    for at in range(span[0], span[1]):
-        total = eight_sum(flat, words[at])
-        if total <= worst and (alive.size == 0 or alive[at]):
-            offer(heap, columns, total, at)
-            worst = heap[0][0]
+    """Codes of eight codebooks of 256, two at a time: one comparison serves for both.
+
+    Nothing is sliced and nothing called for each list, which takes longer than a short
+    list does; unsigned positions spare a look at their sign.
+    """
+    lists, tables = own
+    words, flats = columns[4], tables.reshape(tables.shape[0], WORDS)
+    flat, worst = flats[0], heap[0][0]
+    for p in range(lists.shape[0]):
+        if p > 0 and flats.shape[0] > 1:
+            flat = flats[p]
+        start, stop = _span(spans, lists[p])
+        at, last = np.uint64(start), np.uint64(stop)
+        while at < last:
+            total = eight_sum(flat, words[at])
+            other = total
+            if at + ONE < last:
+                other = eight_sum(flat, words[at + ONE])
+            if min(total, other) <= worst:
+                if total <= worst and (alive.size == 0 or alive[at]):
+                    offer(heap, columns, total, np.int64(at))
+                    worst = heap[0][0]
+                at += ONE
+                if at < last and other <= worst and (alive.size == 0 or alive[at]):
+                    offer(heap, columns, other, np.int64(at))
+                    worst = heap[0][0]
+                at += ONE
+            else:
+                at += TWO
 
 
 @compiled
 def _scan_blocks(
-    columns: Tuple,
-    alive: Array,
-    span: tuple[int, int],
-    table: Array,
-    heap: Heap,
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
 ) -> None:
-    """Scans a range of any codes, a block at a time."""
+    """Any codes, a block of them at a time."""
+    lists, tables = own
     worst = heap[0][0]
     buffer = np.empty(BLOCK, np.float32)
-    for start in range(span[0], span[1], BLOCK):
-        count = min(BLOCK, span[1] - start)
-        sums = buffer[:count]
-        stop = start + count
-        sum_block(sums, columns[0][start:stop], columns[1][start:stop], table)
-        for i in range(count):
-            if sums[i] <= worst and (alive.size == 0 or alive[start + i]):
-                offer(heap, columns, sums[i], start + i)
-                worst = heap[0][0]
+    for p in range(lists.shape[0]):
+        first, last = _span(spans, lists[p])
+        for start in range(first, last, BLOCK):
+            stop = min(start + BLOCK, last)
+            sums = buffer[: stop - start]
+            codes, bias = columns[0][start:stop], columns[1][start:stop]
+            sum_block(sums, codes, bias, tables[p if tables.shape[0] > 1 else 0])
+            for i in range(stop - start):
+                if sums[i] <= worst and (alive.size == 0 or alive[start + i]):
+                    offer(heap, columns, sums[i], start + i)
+                    worst = heap[0][0]
 
 
 @compiled
 def _scan_few(
-    columns: Tuple,
-    alive: Array,
-    span: tuple[int, int],
-    table: Array,
-    heap: Heap,
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
 ) -> None:
-    """Scans a range where most items do not count: nothing is added up for those."""
-    for at in range(span[0], span[1]):
-        if alive[at]:
-            offer(heap, columns, sum_at(columns, at, table), at)
+    """Where most items do not count: nothing is added up for those."""
+    lists, tables = own
+    for p in range(lists.shape[0]):
+        table = tables[p if tables.shape[0] > 1 else 0]
+        start, stop = _span(spans, lists[p])
+        for at in range(start, stop):
+            if alive[at]:
+                offer(heap, columns, sum_at(columns, at, table), at)
 
 
 @compiled
 def scan_lists(
     columns: Tuple,
     counted: tuple[Array, bool],
-    spans: tuple[Array, int],
+    spans: Spans,
     lists: Array,
     tables: Array,
     heaps: Tuple,
@@ -97,21 +127,16 @@ def scan_lists(
         heaps: distances, keys and places, (q, k) each, changed in place.
     """
     alive, few = counted
-    bounds, step = spans
-    own = tables.shape[0] > lists.shape[0]
-    number = 0
+    each = tables.shape[0] // max(1, lists.shape[0])
     for q in range(lists.shape[0]):
         heap = (heaps[0][q], heaps[1][q], heaps[2][q])
-        for at in lists[q] * step:
-            span = (bounds[at], bounds[at + 1])
-            table = tables[number if own else q]
-            number += 1
-            if few:
-                _scan_few(columns, alive, span, table, heap)
-            elif columns[4].size:
-                _scan_words(columns, alive, span, table, heap)
-            elif span[0] < span[1]:
-                _scan_blocks(columns, alive, span, table, heap)
+        own = (lists[q], tables[q * each : (q + 1) * each])
+        if few:
+            _scan_few(columns, alive, spans, own, heap)
+        elif columns[4].size:
+            _scan_words(columns, alive, spans, own, heap)
+        else:
+            _scan_blocks(columns, alive, spans, own, heap)
 
 
 @compiled

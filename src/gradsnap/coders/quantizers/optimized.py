@@ -138,6 +138,9 @@ class OptimizedProductQuantizer(Quantizer):
     def _tables(self, queries: Tensor) -> Tables:
         return self.inner._tables(queries @ self.rotation)
 
+    def _in_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.inner._in_blocks(x @ self.rotation)
+
     def _inner_products(self, x: Tensor) -> Tensor:
         return self.inner._inner_products(x @ self.rotation)
 
