@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsnap.coders.coder import Coder
+
 Array = NDArray[Any]
 
 WORD = 8
@@ -32,7 +34,7 @@ class Columns(NamedTuple):
     ids64: Array
     """Ids as int64 (n,), or empty; with both empty, ids count up from ``first``."""
     words: Array
-    """Codes of eight codebooks of 256 as one number each, uint64 (n,), or empty."""
+    """Codes as one number each, uint64 (n,), or empty: see ``words_of``."""
     first: int
     """The id of item 0 where ids are implicit."""
     base: int
@@ -40,7 +42,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(
-        cls, codes: Array, bias: Array, ids: Array | None, *, first: int, size: int
+        cls, codes: Array, bias: Array, ids: Array | None, words: Array, first: int = 0
     ) -> "Columns":
         """Columns of items at place 0.
 
@@ -48,15 +50,14 @@ class Columns(NamedTuple):
             codes: (n, M), uint8 or uint16.
             bias: float32 (n,), or empty.
             ids: uint32 or int64 (n,); None where they count up from ``first``.
+            words: uint64 (n,), or empty.
             first: the id of item 0.
-            size: codewords a codebook.
         """
         short, long = NO_IDS32, NO_IDS64
         if ids is not None and ids.dtype == np.uint32:
             short = ids
         elif ids is not None:
             long = ids
-        words = NO_WORDS if bias.size else words_of(codes, size)
         arrays = (frozen(one) for one in (codes, bias, short, long, words))
         return cls(*arrays, first, 0)
 
@@ -68,12 +69,22 @@ class Columns(NamedTuple):
         return positions + self.first
 
 
-def words_of(codes: Array, size: int) -> Array:
-    """Codes of eight codebooks of 256 as one number each; empty for other codes."""
-    fits = codes.dtype == np.uint8 and codes.shape[1] == WORD and size == 256
-    if not fits or sys.byteorder != "little":
+def words_of(packed: Array, coder: Coder) -> Array:
+    """Packed codes (n, bytes) as one number each, uint64 (n,), or empty.
+
+    Eight codebooks of 256, a byte each; or, for tables without a negative entry, up to
+    16 codebooks of 16: a byte holds two codes then, and missing bytes are zero.
+    """
+    size, books = coder.codebook_size, coder.num_codebooks
+    whole = size == 256 and books == WORD
+    paired = size == 16 and books <= 2 * WORD and coder.squared_blocks
+    if not (whole or paired) or sys.byteorder != "little":
         return NO_WORDS
-    return np.ascontiguousarray(codes).view(np.uint64)[:, 0]
+    if packed.shape[1] < WORD:
+        wide = np.zeros((len(packed), WORD), dtype=np.uint8)
+        wide[:, : packed.shape[1]] = packed
+        packed = wide
+    return np.ascontiguousarray(packed).view(np.uint64)[:, 0]
 
 
 def frozen(array: Array) -> Array:

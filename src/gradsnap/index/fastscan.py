@@ -23,7 +23,7 @@ from gradsnap.coders.packing import unpack
 from gradsnap.coders.tables import sums_of_own
 from gradsnap.compiled import kernels
 from gradsnap.index.best import Best
-from gradsnap.index.columns import NO_BIAS, Columns
+from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns
 from gradsnap.index.faiss_forms import ProductForm, product_form
 from gradsnap.index.filtering import Allowed, scan_allowed
 from gradsnap.index.item_store import ItemStore
@@ -257,8 +257,8 @@ def faiss_threads() -> Iterator[None]:
 
 def _plain_columns(segment: Segment, base: int) -> Columns:
     """The segment's ids; its codes stay packed."""
-    codes, first = np.asarray(segment.codes), segment.first
-    own = Columns.of(codes, NO_BIAS, segment.ids, first=first, size=FAST_SIZE)
+    codes, ids = np.asarray(segment.codes), segment.ids
+    own = Columns.of(codes, NO_BIAS, ids, NO_WORDS, segment.first)
     return own._replace(base=base)
 
 

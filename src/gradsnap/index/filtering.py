@@ -69,8 +69,8 @@ class Allowed:
             at = self.positions
             bias = whole.bias[at] if whole.bias.size else whole.bias
             codes, keys = _rows(whole.codes, at), whole.keys(at)
-            size = 256 if whole.words.size else 0
-            self._copied = Columns.of(codes, bias, keys, first=0, size=size)
+            words = whole.words[at] if whole.words.size else whole.words
+            self._copied = Columns.of(codes, bias, keys, words)
         return self._copied
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
-from gradsnap.index.columns import NO_BIAS, Columns
+from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns, words_of
 from gradsnap.index.filtering import Allowed, chosen
 from gradsnap.index.segments import (
     GivenIds,
@@ -197,10 +197,11 @@ class ItemStore:
 
     def _columns(self, segment: Segment) -> Columns:
         """Unpacked codes and what is added to their sums, ids."""
-        size = self.coder.codebook_size
-        codes = unpack(segment.codes, self.coder.num_codebooks, size)
+        coder, packed = self.coder, np.asarray(segment.codes)
+        codes = unpack(packed, coder.num_codebooks, coder.codebook_size)
         bias = self._bias(codes)
-        return Columns.of(codes, bias, segment.ids, first=segment.first, size=size)
+        words = NO_WORDS if bias.size else words_of(packed, coder)
+        return Columns.of(codes, bias, segment.ids, words, segment.first)
 
     def _bias(self, codes: Array) -> Array:
         """Cross terms (n,) less the constant; empty where nothing is left."""

@@ -1,7 +1,7 @@
 """Items sorted into lists: a query looks into the nearest lists only."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from numpy.typing import NDArray
@@ -20,13 +20,10 @@ from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
 from gradsnap.index.probing import MOST_SMALLEST
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.scanning import FAST_SIZE, Lists, float_tables, list_kernel, scan_own
+from gradsnap.index.scanning import Lists, float_tables, list_kernel, scan_own
 from gradsnap.index.searching import Parts, Queries
 from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
-
-if TYPE_CHECKING:
-    from gradsnap.index.listed_fastscan import ListedFastScan
 
 Array = NDArray[Any]
 
@@ -63,7 +60,6 @@ class ListedIndex(Index):
             )
         super().__init__(coder, refiner=refiner)
         self.residual = residual
-        self._made_fast: tuple[ListedFastScan | None] | None = None
         self._probes = 0
         self.probes = probes
 
@@ -191,7 +187,7 @@ class ListedIndex(Index):
         """What a kernel needs that does all for a few queries; None for others."""
         count = min(self.probes, self.num_lists)
         fits = can_loop(rows) and not self.residual and 1 < count <= MOST_SMALLEST
-        if not fits or list_kernel() is None or self._fast is not None:
+        if not fits or list_kernel() is None:
             return None
         blocks, coarse = self.coder._in_blocks(rows), self._coarse(rows)
         if blocks is None or coarse is None:
@@ -209,26 +205,10 @@ class ListedIndex(Index):
             made = self.coder._tables(rows)
         entries = float_tables(made, self.items.constant)
         numbers = lists.cpu().numpy()
-        if self._fast is not None:
-            self._fast.scan_lists(queries.rows, numbers, entries, best, allowed)
-            return
         for at, columns in enumerate(self.items.columns()):
             own = None if allowed is None else allowed[at]
             segment = self.items.segments[at]
             scan_segment(columns, segment, own, numbers, entries, best)
-
-    @property
-    def _fast(self) -> "ListedFastScan | None":
-        """FAISS's fast-scan where it can be used; made at the first search."""
-        if self.residual or self.coder.codebook_size != FAST_SIZE:
-            return None
-        if self._made_fast is None:
-            from gradsnap.index.listed_fastscan import ListedFastScan
-
-            self._made_fast = (
-                ListedFastScan.of_lists(self.coder, self.items, self.num_lists),
-            )
-        return self._made_fast[0]
 
 
 def scan_segment(

@@ -16,12 +16,24 @@ from gradsnap.index.sums_compiled import eight_sum, sum_at, sum_block
 Array = NDArray[Any]
 Heap = tuple[Array, Array, Array]
 Spans = tuple[Array, int]
+Near = tuple[Any, int]
+"""The sum of an item, and where it stands."""
 Own = tuple[Array, Array]
 """Lists (p,) of one query, and its tables (1 or p, M, K)."""
 Tuple = tuple[Any, ...]
 
 WORDS = 2048
 """Entries of a table of eight codebooks of 256."""
+
+PAIRED = 16
+"""Codewords a codebook of which a byte holds two codes."""
+
+SLACK = np.float32(1 + 2**-18)
+"""How far sums in another order can be apart, as a factor.
+
+Adding 16 numbers that are not negative errs by at most 15 · 2⁻²⁴ of the sum, in any
+order; two orders differ by twice that, and 2⁻¹⁸ is twice as much again.
+"""
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 
@@ -37,20 +49,51 @@ def _span(spans: Spans, number: int) -> tuple[int, int]:
 
 
 @compiled
+def _fill(flat: Array, table: Array) -> None:
+    """Fills flat (2048,) with a table (8, 256), or with sums of pairs of (≤ 16, 16)."""
+    if table.shape[1] > PAIRED:
+        flat[:] = table.reshape(WORDS)
+        return
+    flat[:] = 0
+    for m in range(0, table.shape[0], 2):
+        for high in range(PAIRED):
+            part = flat[128 * m + PAIRED * high : 128 * m + PAIRED * (high + 1)]
+            part[:] = table[m]
+            if m + 1 < table.shape[0]:
+                part += table[m + 1, high]
+
+
+@compiled
+def _take(columns: Tuple, alive: Array, table: Array, heap: Heap, near: Near) -> Any:
+    """Offers an item that may be near; what others must not be farther than.
+
+    Paired codes were added in another order than that of the codebooks: once more.
+    """
+    total, at = near
+    paired = table.shape[1] == PAIRED
+    if alive.size == 0 or alive[at]:
+        offer(heap, columns, sum_at(columns, at, table) if paired else total, at)
+    return heap[0][0] * (SLACK if paired else np.float32(1))
+
+
+@compiled
 def _scan_words(
     columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
 ) -> None:
-    """Codes of eight codebooks of 256, two at a time: one comparison serves for both.
+    """Codes of eight bytes, two at a time: one comparison serves for both.
 
     Nothing is sliced and nothing called for each list, which takes longer than a short
     list does; unsigned positions spare a look at their sign.
     """
     lists, tables = own
-    words, flats = columns[4], tables.reshape(tables.shape[0], WORDS)
-    flat, worst = flats[0], heap[0][0]
+    words, table = columns[4], tables[0]
+    flat = np.empty(WORDS, np.float32)
+    _fill(flat, table)
+    worst = heap[0][0] * SLACK
     for p in range(lists.shape[0]):
-        if p > 0 and flats.shape[0] > 1:
-            flat = flats[p]
+        if p > 0 and tables.shape[0] > 1:
+            table = tables[p]
+            _fill(flat, table)
         start, stop = _span(spans, lists[p])
         at, last = np.uint64(start), np.uint64(stop)
         while at < last:
@@ -59,16 +102,13 @@ def _scan_words(
             if at + ONE < last:
                 other = eight_sum(flat, words[at + ONE])
             if min(total, other) <= worst:
-                if total <= worst and (alive.size == 0 or alive[at]):
-                    offer(heap, columns, total, np.int64(at))
-                    worst = heap[0][0]
-                at += ONE
-                if at < last and other <= worst and (alive.size == 0 or alive[at]):
-                    offer(heap, columns, other, np.int64(at))
-                    worst = heap[0][0]
-                at += ONE
-            else:
-                at += TWO
+                if total <= worst:
+                    near = (total, np.int64(at))
+                    worst = _take(columns, alive, table, heap, near)
+                if other <= worst and at + ONE < last:
+                    near = (other, np.int64(at) + 1)
+                    worst = _take(columns, alive, table, heap, near)
+            at += TWO
 
 
 @compiled
@@ -93,9 +133,7 @@ def _scan_blocks(
 
 
 @compiled
-def _scan_few(
-    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
-) -> None:
+def _scan_few(columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap) -> None:
     """Where most items do not count: nothing is added up for those."""
     lists, tables = own
     for p in range(lists.shape[0]):
@@ -140,9 +178,7 @@ def scan_lists(
 
 
 @compiled
-def scan_chosen(
-    columns: Tuple, positions: Array, tables: Array, heaps: Tuple
-) -> None:
+def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -> None:
     """Scans the items at positions (r,), any order, for each query.
 
     Args:
@@ -157,7 +193,7 @@ def scan_chosen(
         table, flat = tables[q], tables[q].reshape(tables[q].size)
         worst = heap[0][0]
         for at in positions:
-            if words.size:
+            if words.size and table.shape[1] > PAIRED:
                 total = eight_sum(flat, words[at])
             else:
                 total = sum_at(columns, at, table)

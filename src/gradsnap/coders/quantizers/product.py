@@ -62,6 +62,11 @@ class ProductQuantizer(Quantizer):
         self.register_buffer("codebooks", torch.zeros(shape))
         self.register_buffer("counts", torch.zeros(num_codebooks, codebook_size))
 
+    @property
+    def squared_blocks(self) -> bool:
+        """Whether table entries are squared distances of blocks: they are."""
+        return True
+
     def blocks(self, x: Tensor) -> Tensor:
         """The blocks of x (n, dim), zero-padded: (num_codebooks, n, width)."""
         if self.dim % self.num_codebooks:
