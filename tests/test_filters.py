@@ -16,7 +16,6 @@ from gradsnap.index import (
     InvertedIndex,
     MultiIndex,
     fastscan,
-    listed_fastscan,
     load_index,
     scanning,
 )
@@ -156,7 +155,7 @@ def test_the_smallest_are_those_of_a_stable_sort(count: int) -> None:
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(30, (9, 100), generator=generator).float()  # many ties
     expected = scores.argsort(dim=1, stable=True)[:, :count]
-    assert torch.equal(scanning.smallest(scores, count), expected)
+    assert torch.equal(probing.smallest(scores, count), expected)
 
 
 @pytest.mark.parametrize("dim", [16, 19])
@@ -171,7 +170,7 @@ def test_tables_of_few_queries(
     few, many = quantizer.tables(x[:3]).entries, quantizer.tables(x).entries[:3]
     torch.testing.assert_close(few, many, atol=1e-5, rtol=1e-5)
     monkeypatch.setattr(tables_module, "kernels", lambda name: None)
-    assert torch.equal(block_tables(quantizer.blocks(x[:3]), quantizer.codebooks), few)
+    assert torch.equal(block_tables(*quantizer._in_blocks(x[:3])), few)
 
 
 def test_a_multi_index_may_rotate_first(tmp_path: Any) -> None:
@@ -183,40 +182,3 @@ def test_a_multi_index_may_rotate_first(tmp_path: Any) -> None:
     again: Any = load_index(tmp_path / "index")
     assert same(again.search(x[:5], 6), index.search(x[:5], 6))
     assert torch.equal(again.lists_of(x), index.lists_of(x))
-
-
-# --- fast-scan for lists -------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["pq", "opq"])
-@pytest.mark.parametrize("k", [1, 30])
-@pytest.mark.parametrize("share", [1.0, 0.5])
-def test_fast_scan_of_lists_equals_the_plain_scan(
-    kind: str, k: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (fastscan, listed_fastscan):
-        monkeypatch.setattr(module, "LEAST_CODES", 500)
-    x = clustered(3000, seed=1)
-    index = InvertedIndex(fitted(kind), num_lists=12, probes=4).fit(x).add(x)
-    index.add(clustered(700, seed=2)).remove(range(0, 300, 7))
-    ids = [i for i in chosen(share, 3700).tolist() if i in index]
-    given: dict[str, Any] = {} if share == 1 else {"within": ids}
-    queries = clustered(30, seed=4)
-    fast = index.search(queries, k, **given)
-    assert index._fast is not None
-    monkeypatch.setattr(InvertedIndex, "_fast", None)
-    assert same(fast, index.search(queries, k, **given))
-
-
-def test_fast_scan_of_lists_proves_most_queries(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plain: list[int] = []
-    monkeypatch.setattr(
-        listed_fastscan, "scan_segment", lambda *given: plain.append(len(given[3]))
-    )
-    x = torch.randn(20_000, 32, generator=torch.Generator().manual_seed(0))
-    quantizer = fitted("pq", dim=32, num_codebooks=16)
-    index = InvertedIndex(quantizer, num_lists=20, probes=6).fit(x[:2000]).add(x)
-    index.search(x[:50], 10)
-    assert sum(plain) <= 5

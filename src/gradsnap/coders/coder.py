@@ -126,6 +126,11 @@ class Coder(nn.Module, ABC):
         return torch.uint8 if self.codebook_size <= 256 else torch.int32
 
     @property
+    def squared_blocks(self) -> bool:
+        """Whether table entries are squared distances of blocks: never negative."""
+        return False
+
+    @property
     def hamming_levels(self) -> int | None:
         """The largest distance where distances are plain Hamming distances, or None."""
         return None

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from gradsnap.coders.coder import full_precision
+from gradsnap.index.best import Best
 from gradsnap.index.filtering import scan_allowed
 from gradsnap.index.index import Config, Index
-from gradsnap.index.scanning import FAST_SIZE, Best, float_tables, scan_all
+from gradsnap.index.scanning import FAST_SIZE, float_tables, scan_all
 from gradsnap.index.searching import Parts, Queries
 
 if TYPE_CHECKING:

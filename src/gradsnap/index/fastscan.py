@@ -22,17 +22,12 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.coders.tables import sums_of_own
 from gradsnap.compiled import kernels
+from gradsnap.index.best import Best
+from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns
 from gradsnap.index.faiss_forms import ProductForm, product_form
 from gradsnap.index.filtering import Allowed, scan_allowed
 from gradsnap.index.item_store import ItemStore
-from gradsnap.index.scanning import (
-    FAST_SIZE,
-    Best,
-    Columns,
-    kernel,
-    read_only,
-    scan_all,
-)
+from gradsnap.index.scanning import FAST_SIZE, kernel, scan_all
 from gradsnap.index.segments import Segment
 
 Array = NDArray[Any]
@@ -203,7 +198,7 @@ class _Candidates:
         compiled = kernels("gradsnap.index.fastscan_compiled") if kernel() else None
         least = self.approximate[:, -1] - self._slack()
         if compiled is not None:
-            frozen = read_only(self.columns)
+            frozen = tuple(self.columns)
             candidates, tables = (self.at, least), self.entries.numpy()
             return np.asarray(
                 compiled.rescore(
@@ -262,12 +257,9 @@ def faiss_threads() -> Iterator[None]:
 
 def _plain_columns(segment: Segment, base: int) -> Columns:
     """The segment's ids; its codes stay packed."""
-    nothing = np.empty(0, dtype=np.float32)
-    short, long = np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
-    if segment.ids is not None:
-        ids = np.asarray(segment.ids)
-        short, long = (ids, long) if ids.dtype == np.uint32 else (short, ids)
-    return Columns(np.asarray(segment.codes), nothing, short, long, segment.first, base)
+    codes, ids = np.asarray(segment.codes), segment.ids
+    own = Columns.of(codes, NO_BIAS, ids, NO_WORDS, segment.first)
+    return own._replace(base=base)
 
 
 def _smallest(distances: Array, keys: Array, places: Array, k: int) -> Best:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
-from gradsnap.index.scanning_compiled import _offer, _push
+from gradsnap.index.heaps_compiled import merge, offer
 
 Array = NDArray[Any]
 
@@ -23,17 +23,6 @@ def _packed_sum(codes: Array, at: int, table: Array) -> Any:
 
 
 @compiled
-def _merge(heap: tuple[Array, Array, Array], found: tuple[Array, Array, Array]) -> None:
-    """Puts the items of one heap into another."""
-    distances, keys, places = heap
-    for i in range(found[0].shape[0]):
-        new = (found[0][i], found[1][i], found[2][i])
-        nearer = new[0] < distances[0] or (new[0] == distances[0] and new[1] < keys[0])
-        if new[2] >= 0 and nearer:
-            _push(distances, keys, places, new)
-
-
-@compiled
 def rescore(
     columns: tuple[Any, ...],
     alive: Array,
@@ -45,7 +34,7 @@ def rescore(
     """Offers candidates to the heaps of those queries whose results they prove.
 
     Args:
-        columns: as for ``scan_group``, codes packed, uint8 (n, ⌈M / 2⌉).
+        columns: ``Columns`` as a plain tuple, codes packed, uint8 (n, ⌈M / 2⌉).
         alive: which items may be found, (n,) bool, or empty for all.
         candidates: positions, int64 (q, r), -1 where there are no more, and what all
             other items are at least away, (q,).
@@ -68,9 +57,9 @@ def rescore(
         for position in at[q]:
             if position >= 0 and (alive.size == 0 or alive[position]):
                 total = _packed_sum(columns[0], position, tables[q])
-                _offer(own, columns, total, position)
+                offer(own, columns, total, position)
         proven[q] = least[q] > own[0][0] or at[q, -1] < 0
         if proven[q]:
             heap = (distances[rows[q]], keys[rows[q]], places[rows[q]])
-            _merge(heap, own)
+            merge(heap, own)
     return proven

@@ -1,95 +1,12 @@
-"""Scans of some items only, compiled; see ``scanning_compiled``."""
+"""Where ids stand, compiled: see ``filtering``."""
 
 from typing import Any
 
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
-from gradsnap.index.scanning_compiled import _eight_sum, _offer
 
 Array = NDArray[Any]
-
-
-@compiled
-def _sum_at(columns: tuple[Any, ...], at: int, table: Array) -> Any:
-    """The distance of one item by the table (M, K) of a query, in codebook order."""
-    codes, bias = columns[0], columns[1]
-    total = table[0, codes[at, 0]]
-    for m in range(1, codes.shape[1]):
-        total += table[m, codes[at, m]]
-    if bias.size:
-        total += bias[at]
-    return total
-
-
-@compiled
-def scan_few(
-    columns: tuple[Any, ...],
-    alive: Array,
-    spans: Array,
-    tables: Array,
-    heaps: tuple[Any, ...],
-) -> None:
-    """``scan_lists`` where most items do not count: nothing is added up for those.
-
-    Args:
-        columns: as for ``scan_group``.
-        alive: which items count, (n,) bool.
-        spans: start, stop and table of each list of each query, (q, p, 3).
-        tables: float32 (t, M, K).
-        heaps: distances, keys and places, (q, k) each, changed in place.
-    """
-    distances, keys, places = heaps
-    for q in range(spans.shape[0]):
-        heap = (distances[q], keys[q], places[q])
-        for p in range(spans.shape[1]):
-            table = tables[spans[q, p, 2]]
-            for at in range(spans[q, p, 0], spans[q, p, 1]):
-                if alive[at]:
-                    total = _sum_at(columns, at, table)
-                    if total <= distances[q, 0]:
-                        _offer(heap, columns, total, at)
-
-
-@compiled
-def scan_chosen(
-    columns: tuple[Any, ...], positions: Array, tables: Array, heaps: tuple[Any, ...]
-) -> None:
-    """Scans the items at positions (r,), any order, for each query.
-
-    Args:
-        columns: as for ``scan_group``.
-        positions: int64 (r,), each once.
-        tables: of the queries, float32 (q, M, K).
-        heaps: distances, keys and places, (q, k) each, changed in place.
-    """
-    distances, keys, places = heaps
-    for q in range(distances.shape[0]):
-        heap = (distances[q], keys[q], places[q])
-        for at in positions:
-            total = _sum_at(columns, at, tables[q])
-            if total <= distances[q, 0]:
-                _offer(heap, columns, total, at)
-
-
-@compiled
-def scan_chosen_words(
-    columns: tuple[Any, ...],
-    words: Array,
-    positions: Array,
-    tables: Array,
-    heaps: tuple[Any, ...],
-) -> None:
-    """The same for codes of eight codebooks of 256, words (n,) and tables (q, 2048)."""
-    distances, keys, places = heaps
-    for q in range(distances.shape[0]):
-        heap = (distances[q], keys[q], places[q])
-        table, worst = tables[q], distances[q, 0]
-        for at in positions:
-            total = _eight_sum(table, words[at])
-            if total <= worst:
-                _offer(heap, columns, total, at)
-                worst = distances[q, 0]
 
 
 @compiled

@@ -8,16 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gradsnap.compiled import kernels
 from gradsnap.errors import InputError
-from gradsnap.index.scanning import (
-    FEWEST,
-    Best,
-    Columns,
-    codes_as_words,
-    filter_kernel,
-    read_only,
-    scan_all,
-)
+from gradsnap.index.best import Best
+from gradsnap.index.columns import Columns
+from gradsnap.index.scanning import FEWEST, kernel, list_kernel, scan_all
 from gradsnap.index.segments import Ids, Segment, runs
 
 Array = NDArray[Any]
@@ -43,6 +38,8 @@ class Allowed:
         self.count = count
         if mask is not None:
             self.mask = mask
+        self.kept = False
+        """Whether it serves many searches, so that copies pay."""
         self._copied: Columns | None = None
 
     @property
@@ -70,10 +67,10 @@ class Allowed:
         """Copies of what a scan reads of these items, side by side; made once."""
         if self._copied is None:
             at = self.positions
-            nothing = np.empty(0, dtype=np.uint32)
             bias = whole.bias[at] if whole.bias.size else whole.bias
-            codes = _rows(whole.codes, at)
-            self._copied = Columns(codes, bias, nothing, whole.keys(at), 0, 0)
+            codes, keys = _rows(whole.codes, at), whole.keys(at)
+            words = whole.words[at] if whole.words.size else whole.words
+            self._copied = Columns.of(codes, bias, keys, words)
         return self._copied
 
 
@@ -91,6 +88,8 @@ class Filter:
 
     def __init__(self, parts: list[Allowed], segments: Sequence[Segment]) -> None:
         self._parts = parts
+        for part in parts:
+            part.kept = True
         self._segments = list(segments)
         self._removed = [len(one.removed) for one in segments]
 
@@ -122,7 +121,7 @@ def chosen(segment: Segment, ids: Ids) -> Allowed | None:
 
     One pass over the ids, compiled; half a million of them take a millisecond or two.
     """
-    compiled = filter_kernel()
+    compiled = kernels("gradsnap.index.filtered_compiled") if kernel() else None
     inverse = np.empty(0, dtype=np.int64)
     if isinstance(ids, list) or compiled is None or segment.names is not None:
         return None
@@ -143,8 +142,9 @@ def scan_allowed(
 ) -> None:
     """``scan_all`` of the allowed items of a segment.
 
-    For many queries scattered ones are copied together first: a scan of many runs of an
-    item or two takes several times as long as the copy.
+    For many queries, or a filter that serves many searches, scattered ones are copied
+    together first: a scan of many runs of an item or two takes several times as long as
+    the copy.
 
     Args:
         columns: the whole segment.
@@ -156,27 +156,15 @@ def scan_allowed(
     if allowed.runs is not None:
         scan_all(columns, allowed.runs, entries, best)
         return
-    if len(entries) < FEWEST and filter_kernel() is not None:
-        _scan_where_they_are(columns, allowed.positions, entries, best)
+    compiled = list_kernel()
+    if len(entries) < FEWEST and compiled is not None and not allowed.kept:
+        tables, heaps = entries.numpy(), tuple(best)
+        compiled.scan_chosen(tuple(columns), allowed.positions, tables, heaps)
         return
     copied = allowed.columns(columns)._replace(base=places)
     scan_all(copied, np.array([[0, len(copied.codes)]]), entries, best)
     found = best.places >= places  # counted among the copies
     best.places[found] = allowed.positions[best.places[found] - places] + columns.base
-
-
-def _scan_where_they_are(
-    columns: Columns, positions: Array, entries: Tensor, best: Best
-) -> None:
-    """Scans items at positions for a few queries, one by one, without a copy."""
-    compiled: Any = filter_kernel()
-    frozen, tables, heaps = read_only(columns), entries.numpy(), tuple(best)
-    words = codes_as_words(columns, tables.shape[2])
-    if words is None:
-        compiled.scan_chosen(frozen, positions, tables, heaps)
-    else:
-        flat = tables.reshape(len(tables), -1)
-        compiled.scan_chosen_words(frozen, words, positions, flat, heaps)
 
 
 def _rows(codes: Array, at: Array) -> Array:

@@ -7,10 +7,11 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
+from gradsnap.index.few import Coarse, array_of
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
+from gradsnap.index.probing import Centroids
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.scanning import smallest
 
 ROWS_PER_LIST = 64
 """Centroids are learned from at most so many rows a list."""
@@ -52,7 +53,7 @@ class InvertedIndex(ListedIndex):
         super().__init__(coder, residual=residual, probes=probes, refiner=refiner)
         self.seed = seed
         self.centroids: Tensor | None = None
-        self._norms: tuple[Tensor, Tensor] | None = None  # of which centroids, halved
+        self._compared: tuple[Tensor, Centroids] | None = None
         if centroids is not None:
             self.centroids = checked_rows(centroids, coder.dim, coder.dtype)
             num_lists = len(centroids)
@@ -105,10 +106,17 @@ class InvertedIndex(ListedIndex):
         centroids = self._require_centroids()
         if count == 1:
             return assign(x[None], centroids[None])[0][:, None]
-        if self._norms is None or self._norms[0] is not centroids:
-            self._norms = centroids, centroids.square().sum(dim=1) / 2
-        scores = torch.addmm(self._norms[1], x, centroids.T, alpha=-1)
-        return smallest(scores, count)
+        return self._as_compared(centroids).nearest(x, count)
+
+    def _coarse(self, x: Tensor) -> Coarse | None:
+        own = self._as_compared(self._require_centroids())
+        return Coarse(array_of(x), own.tiles, own.padded)
+
+    def _as_compared(self, centroids: Tensor) -> Centroids:
+        """The centroids as queries are compared with them; made once."""
+        if self._compared is None or self._compared[0] is not centroids:
+            self._compared = centroids, Centroids.of(centroids)
+        return self._compared[1]
 
     def _centroids_of(self, lists: Tensor) -> Tensor:
         return self._require_centroids()[lists]

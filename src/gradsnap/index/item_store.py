@@ -13,8 +13,8 @@ from torch import Tensor
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
+from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns, words_of
 from gradsnap.index.filtering import Allowed, chosen
-from gradsnap.index.scanning import Columns
 from gradsnap.index.segments import (
     GivenIds,
     Ids,
@@ -29,8 +29,6 @@ Array = NDArray[Any]
 
 CROSS_ROWS = 65_536
 """Codes whose cross terms are computed at once."""
-
-EMPTY_BIAS = np.empty(0, dtype=np.float32)
 
 
 class ItemStore:
@@ -47,8 +45,8 @@ class ItemStore:
         self.coder = coder
         self.segments: list[Segment] = []
         self.next_id = 0
-        self._unpacked: weakref.WeakKeyDictionary[Segment, tuple[Array, Array]]
-        self._unpacked = weakref.WeakKeyDictionary()
+        self._read: weakref.WeakKeyDictionary[Segment, Columns]
+        self._read = weakref.WeakKeyDictionary()
 
     def __len__(self) -> int:
         return sum(segment.live for segment in self.segments)
@@ -190,41 +188,32 @@ class ItemStore:
     def columns(self) -> Iterator[Columns]:
         """What a scan reads, segment by segment."""
         base = 0
-        nothing32 = np.empty(0, dtype=np.uint32)
-        nothing64 = np.empty(0, dtype=np.int64)
         for segment in self.segments:
-            codes, bias = self._codes_and_bias(segment)
-            ids = segment.ids
-            short = ids is not None and ids.dtype == np.uint32
-            yield Columns(
-                codes,
-                bias,
-                np.asarray(ids) if short else nothing32,
-                nothing64 if ids is None or short else np.asarray(ids),
-                segment.first,
-                base,
-            )
+            own = self._read.get(segment)
+            if own is None:
+                own = self._read[segment] = self._columns(segment)
+            yield own._replace(base=base) if base else own
             base += len(segment)
 
-    def _codes_and_bias(self, segment: Segment) -> tuple[Array, Array]:
-        """Unpacked codes (n, M) and what is added to their sums; made once."""
-        if segment not in self._unpacked:
-            coder = self.coder
-            codes = unpack(segment.codes, coder.num_codebooks, coder.codebook_size)
-            self._unpacked[segment] = codes, self._bias(codes)
-        return self._unpacked[segment]
+    def _columns(self, segment: Segment) -> Columns:
+        """Unpacked codes and what is added to their sums, ids."""
+        coder, packed = self.coder, np.asarray(segment.codes)
+        codes = unpack(packed, coder.num_codebooks, coder.codebook_size)
+        bias = self._bias(codes)
+        words = NO_WORDS if bias.size else words_of(packed, coder)
+        return Columns.of(codes, bias, segment.ids, words, segment.first)
 
     def _bias(self, codes: Array) -> Array:
         """Cross terms (n,) less the constant; empty where nothing is left."""
         if type(self.coder)._cross_terms is Coder._cross_terms:
-            return EMPTY_BIAS  # no cross terms at all, so none need be looked at
+            return NO_BIAS  # no cross terms at all, so none need be looked at
         parts = [
             self.coder.cross_terms(torch.from_numpy(part.astype(np.int64)))
             for part in np.array_split(codes, -(-len(codes) // CROSS_ROWS) or 1)
         ]
         terms = np.concatenate([part.float().cpu().numpy() for part in parts])
         left = terms - np.float32(self.constant)
-        return left if left.any() else EMPTY_BIAS
+        return left if left.any() else NO_BIAS
 
     @functools.cached_property
     def constant(self) -> float:

@@ -1,9 +1,8 @@
 """Items sorted into lists: a query looks into the nearest lists only."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -13,17 +12,19 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.block_tables import can_loop
 from gradsnap.errors import InputError, NotFittedError
+from gradsnap.index.best import Best
+from gradsnap.index.columns import Columns
+from gradsnap.index.few import Coarse, Few
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
+from gradsnap.index.probing import MOST_SMALLEST
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.scanning import FAST_SIZE, Best, Columns, float_tables, scan_own
+from gradsnap.index.scanning import Lists, float_tables, list_kernel, scan_own
 from gradsnap.index.searching import Parts, Queries
 from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
-
-if TYPE_CHECKING:
-    from gradsnap.index.listed_fastscan import ListedFastScan
 
 Array = NDArray[Any]
 
@@ -60,7 +61,6 @@ class ListedIndex(Index):
             )
         super().__init__(coder, refiner=refiner)
         self.residual = residual
-        self._made_fast: tuple[ListedFastScan | None] | None = None
         self._probes = 0
         self.probes = probes
 
@@ -89,6 +89,10 @@ class ListedIndex(Index):
     @abstractmethod
     def _nearest_lists(self, x: Tensor, count: int) -> Tensor:
         """The nearest lists of x (n, dim), nearest first: int64 (n, count)."""
+
+    def _coarse(self, x: Tensor) -> Coarse | None:
+        """``_nearest_lists`` of a few x (n, dim) for a kernel, where it can do it."""
+        return None
 
     @abstractmethod
     def _centroids_of(self, lists: Tensor) -> Tensor:
@@ -171,8 +175,28 @@ class ListedIndex(Index):
     def _tables_per_query(self) -> int:
         return min(self.probes, self.num_lists) if self.residual else 1
 
-    @torch.no_grad()
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
+        few = self._few(queries.rows)
+        if few is None:
+            self._scan_many(queries, best, allowed)
+            return
+        for at, columns in enumerate(self.items.columns()):
+            own = None if allowed is None else allowed[at]
+            few.scan(columns, self.items.segments[at], own, best)
+
+    def _few(self, rows: Tensor) -> Few | None:
+        """What a kernel needs that does all for a few queries; None for others."""
+        count = min(self.probes, self.num_lists)
+        fits = can_loop(rows) and not self.residual and 1 < count <= MOST_SMALLEST
+        if not fits or list_kernel() is None:
+            return None
+        blocks, coarse = self.coder._in_blocks(rows), self._coarse(rows)
+        if blocks is None or coarse is None:
+            return None
+        return Few.of(coarse, *blocks, count)
+
+    @torch.no_grad()
+    def _scan_many(self, queries: Queries, best: Best, allowed: Parts) -> None:
         count = min(self.probes, self.num_lists)
         rows = queries.rows
         lists = self._nearest_lists(rows, count)  # (q, p)
@@ -182,26 +206,10 @@ class ListedIndex(Index):
             made = self.coder._tables(rows)
         entries = float_tables(made, self.items.constant)
         numbers = lists.cpu().numpy()
-        if self._fast is not None:
-            self._fast.scan_lists(queries.rows, numbers, entries, best, allowed)
-            return
         for at, columns in enumerate(self.items.columns()):
             own = None if allowed is None else allowed[at]
             segment = self.items.segments[at]
             scan_segment(columns, segment, own, numbers, entries, best)
-
-    @property
-    def _fast(self) -> "ListedFastScan | None":
-        """FAISS's fast-scan where it can be used; made at the first search."""
-        if self.residual or self.coder.codebook_size != FAST_SIZE:
-            return None
-        if self._made_fast is None:
-            from gradsnap.index.listed_fastscan import ListedFastScan
-
-            self._made_fast = (
-                ListedFastScan.of_lists(self.coder, self.items, self.num_lists),
-            )
-        return self._made_fast[0]
 
 
 def scan_segment(
@@ -213,22 +221,8 @@ def scan_segment(
     best: Best,
 ) -> None:
     """Scans the lists (q, p) of each query in a segment; tables as in ``scan_own``."""
-    own_tables = len(entries) != len(lists)
-    spans = _spans(np.asarray(segment.bounds), lists, own_tables)
+    own = Lists(lists, segment.frozen_bounds)
     if allowed is None:
-        scan_own(columns, segment.alive, spans, entries, best)
+        scan_own(columns, segment.alive, own, entries, best)
     else:
-        scan_own(columns, allowed.mask, spans, entries, best, allowed.share)
-
-
-def _spans(bounds: Array, lists: Array, own_tables: bool) -> Array:
-    """Start, stop and table of each list (q, p) of each query, int64 (q, p, 3).
-
-    A query has one table, or one of its own for each list.
-    """
-    spans = np.empty((*lists.shape, 3), dtype=np.int64)
-    spans[..., 0] = bounds[lists]
-    spans[..., 1] = bounds[lists + 1]
-    numbers = np.arange(lists.size if own_tables else len(lists))
-    spans[..., 2] = numbers.reshape(len(lists), -1)
-    return spans
+        scan_own(columns, allowed.mask, own, entries, best, allowed.share)

@@ -15,11 +15,11 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
+from gradsnap.index.best import Best
 from gradsnap.index.filtering import Allowed, Filter
 from gradsnap.index.item_store import ItemStore
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.roots import Roots
-from gradsnap.index.scanning import Best
 from gradsnap.index.segment_columns import known_columns, positions_where
 from gradsnap.index.segments import GivenIds, Ids, Segment, checked_ids
 from gradsnap.index.where import parse

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.errors import InputError
+from gradsnap.index.columns import frozen
 from gradsnap.index.metadata import StoredTable, join_tables
 from gradsnap.strings import PackedStrings
 
@@ -137,6 +138,11 @@ class Segment:
         keep = np.ones(len(self), dtype=bool)
         keep[self.removed] = False
         return np.flatnonzero(keep)
+
+    @functools.cached_property
+    def frozen_bounds(self) -> Array:
+        """``bounds``, read-only whether they are mapped from a file or not."""
+        return frozen(np.asarray(self.bounds))
 
     @functools.cached_property
     def ranges(self) -> Array:

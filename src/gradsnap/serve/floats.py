@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gradsnap.errors import InputError
 from gradsnap.index import HalfPrecision, Index, SearchResult
-from gradsnap.index.scanning import Best
+from gradsnap.index.best import Best
 from gradsnap.index.segments import checked_ids
 
 BLOCK = 16_384

@@ -20,11 +20,11 @@ def can_loop(queries: Tensor) -> bool:
     return len(queries) < FEW and plain and queries.device.type == "cpu"
 
 
-def block_tables(blocks: Tensor, codebooks: Tensor) -> Tensor:
-    """Squared distances of blocks to the codewords of their codebooks.
+def block_tables(rows: Tensor, codebooks: Tensor) -> Tensor:
+    """Squared distances of the blocks of rows to the codewords of their codebooks.
 
     Args:
-        blocks: of q queries, (M, q, width).
+        rows: of q queries, (q, M · width).
         codebooks: (M, K, width).
 
     Returns:
@@ -32,21 +32,21 @@ def block_tables(blocks: Tensor, codebooks: Tensor) -> Tensor:
     """
     compiled = kernels("gradsnap.coders.quantizers.block_tables_compiled")
     if compiled is None:
-        return _plain(blocks, codebooks)
-    num_codebooks, rows, _ = blocks.shape
-    entries = blocks.new_empty(rows, num_codebooks, codebooks.shape[1])
+        return _plain(rows, codebooks)
+    entries = rows.new_empty(len(rows), *codebooks.shape[:2])
     compiled.block_tables(
-        blocks.detach().contiguous().numpy(),
+        rows.detach().contiguous().numpy(),
         codebooks.detach().contiguous().numpy(),
         entries.numpy(),
     )
     return entries
 
 
-def _plain(blocks: Tensor, codebooks: Tensor) -> Tensor:
+def _plain(rows: Tensor, codebooks: Tensor) -> Tensor:
     """The same in torch."""
-    total = blocks.new_zeros(blocks.shape[1], *codebooks.shape[:2])
+    blocks = rows.view(len(rows), len(codebooks), -1)  # (q, M, width)
+    total = rows.new_zeros(len(rows), *codebooks.shape[:2])
     for j in range(blocks.shape[2]):
-        apart = blocks[..., j].T[..., None] - codebooks[..., j]  # (q, M, K)
+        apart = blocks[..., j, None] - codebooks[..., j]  # (q, M, K)
         total += apart * apart
     return total

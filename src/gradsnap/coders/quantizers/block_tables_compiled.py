@@ -10,15 +10,16 @@ Array = NDArray[Any]
 
 
 @compiled
-def block_tables(blocks: Array, codebooks: Array, entries: Array) -> None:
-    """Fills entries (q, M, K) for blocks (M, q, width) and codebooks (M, K, width)."""
+def block_tables(rows: Array, codebooks: Array, entries: Array) -> None:
+    """Fills entries (q, M, K) for rows (q, M · width) and codebooks (M, K, width)."""
+    width = codebooks.shape[2]
     for q in range(entries.shape[0]):
         for m in range(entries.shape[1]):
-            row = blocks[m, q]
+            row = rows[q, m * width : (m + 1) * width]
             for k in range(entries.shape[2]):
                 word = codebooks[m, k]
                 total = row[0] - row[0]
-                for j in range(row.shape[0]):
+                for j in range(width):
                     apart = row[j] - word[j]
                     total += apart * apart
                 entries[q, m, k] = total

@@ -138,6 +138,14 @@ class OptimizedProductQuantizer(Quantizer):
     def _tables(self, queries: Tensor) -> Tables:
         return self.inner._tables(queries @ self.rotation)
 
+    @property
+    def squared_blocks(self) -> bool:
+        """Whether table entries are squared distances of blocks: they are."""
+        return True
+
+    def _in_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.inner._in_blocks(x @ self.rotation)
+
     def _inner_products(self, x: Tensor) -> Tensor:
         return self.inner._inner_products(x @ self.rotation)
 

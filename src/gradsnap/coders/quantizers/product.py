@@ -62,6 +62,11 @@ class ProductQuantizer(Quantizer):
         self.register_buffer("codebooks", torch.zeros(shape))
         self.register_buffer("counts", torch.zeros(num_codebooks, codebook_size))
 
+    @property
+    def squared_blocks(self) -> bool:
+        """Whether table entries are squared distances of blocks: they are."""
+        return True
+
     def blocks(self, x: Tensor) -> Tensor:
         """The blocks of x (n, dim), zero-padded: (num_codebooks, n, width)."""
         if self.dim % self.num_codebooks:
@@ -123,16 +128,21 @@ class ProductQuantizer(Quantizer):
 
     def _tables(self, queries: Tensor) -> Tables:
         """Squared distance of each block to each codeword; the offset is zero."""
-        blocks = self.blocks(queries)
         offsets = queries.new_zeros(len(queries))
         if can_loop(queries):
-            return Tables(block_tables(blocks, self.codebooks), offsets)
+            return Tables(block_tables(*self._in_blocks(queries)), offsets)
+        blocks = self.blocks(queries)
         norms = self.codebooks.square().sum(dim=2)[:, None]  # (M, 1, K)
         turned = self.codebooks.transpose(1, 2)
         entries = torch.baddbmm(norms, blocks, turned, alpha=-2)  # (M, q, K)
         entries += blocks.square().sum(dim=2)[..., None]
         entries = entries.clamp_min_(0).transpose(0, 1).contiguous()
         return Tables(entries, offsets)
+
+    def _in_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if self.dim % self.num_codebooks:
+            x = self.blocks(x).transpose(0, 1).flatten(1)
+        return x, self.codebooks
 
     def _inner_products(self, x: Tensor) -> Tensor:
         return torch.bmm(self.blocks(x), self.codebooks.transpose(1, 2)).transpose(0, 1)

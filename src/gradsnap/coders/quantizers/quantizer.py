@@ -115,6 +115,14 @@ class Quantizer(Coder):
     def _mix(self, weights: Tensor) -> Tensor:
         """Weighted sums of all codewords, (n, dim), for weights (n, M, K)."""
 
+    def _in_blocks(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Rows (n, M · width) and codebooks (M, K, width) that tables are made of.
+
+        An entry is the squared distance of a block of a row to a codeword; None where
+        tables are something else.
+        """
+        return None
+
     # --- the verbs ----------------------------------------------------------
 
     @property

@@ -1,0 +1,95 @@
+"""Heaps of the best items, compiled. Their root is the worst: see ``best``.
+
+An item is worse if its distance is larger, or as large and its id larger.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+
+Array = NDArray[Any]
+
+
+@compiled
+def push(distances: Array, keys: Array, places: Array, new: tuple[Any, ...]) -> None:
+    """Replaces the root of a heap (k,) by ``new`` (distance, key, place) and sifts."""
+    distance, key, place = new
+    size = distances.shape[0]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and (
+            distances[other] > distances[child]
+            or (distances[other] == distances[child] and keys[other] > keys[child])
+        ):
+            child = other
+        if distances[child] < distance or (
+            distances[child] == distance and keys[child] < key
+        ):
+            break
+        distances[at] = distances[child]
+        keys[at] = keys[child]
+        places[at] = places[child]
+        at = child
+    distances[at] = distance
+    keys[at] = key
+    places[at] = place
+
+
+@compiled
+def _key(columns: tuple[Any, ...], at: int) -> Any:
+    """The id of the item at a position; implicit where there are no ids."""
+    if columns[2].size:
+        return np.int64(columns[2][at])
+    if columns[3].size:
+        return np.int64(columns[3][at])
+    return np.int64(columns[5] + at)
+
+
+@compiled
+def offer(
+    heap: tuple[Array, Array, Array], columns: tuple[Any, ...], value: Any, at: int
+) -> None:
+    """Puts an item of ``Columns`` into a heap if it is nearer than the root."""
+    distances, keys, places = heap
+    value = max(value, np.float32(0))
+    if value > distances[0]:
+        return
+    key = _key(columns, at)
+    if value < distances[0] or key < keys[0]:
+        push(distances, keys, places, (value, key, np.int64(columns[6] + at)))
+
+
+@compiled
+def merge(heap: tuple[Array, Array, Array], found: tuple[Array, Array, Array]) -> None:
+    """Puts the items of one heap into another."""
+    distances, keys, places = heap
+    for i in range(found[0].shape[0]):
+        new = (found[0][i], found[1][i], found[2][i])
+        nearer = new[0] < distances[0] or (new[0] == distances[0] and new[1] < keys[0])
+        if new[2] >= 0 and nearer:
+            push(distances, keys, places, new)
+
+
+@compiled
+def sort(distances: Array, keys: Array, places: Array) -> None:
+    """A heap (k,) to ascending order: its root, the worst, goes last, and so on."""
+    for last in range(distances.shape[0] - 1, 0, -1):
+        worst, key, place = distances[0], keys[0], places[0]
+        moved = (distances[last], keys[last], places[last])
+        push(distances[:last], keys[:last], places[:last], moved)
+        distances[last], keys[last], places[last] = worst, key, place
+
+
+@compiled
+def sort_heaps(heaps: tuple[Any, ...]) -> None:
+    """Heaps (q, k) to ascending order by distance, then key, in place."""
+    distances, keys, places = heaps
+    for q in range(distances.shape[0]):
+        sort(distances[q], keys[q], places[q])

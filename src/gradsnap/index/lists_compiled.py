@@ -1,0 +1,202 @@
+"""Scans of other items for each query, compiled: lists, or chosen positions.
+
+One query at a time, with one table, or one for each of its lists. What
+``scanning`` does in plain torch, bit for bit.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+from gradsnap.index.heaps_compiled import offer
+from gradsnap.index.sums_compiled import eight_sum, sum_at, sum_block
+
+Array = NDArray[Any]
+Heap = tuple[Array, Array, Array]
+Spans = tuple[Array, int]
+Near = tuple[Any, int]
+"""The sum of an item, and where it stands."""
+Own = tuple[Array, Array]
+"""Lists (p,) of one query, and its tables (1 or p, M, K)."""
+Tuple = tuple[Any, ...]
+
+WORDS = 2048
+"""Entries of a table of eight codebooks of 256."""
+
+PAIRED = 16
+"""Codewords a codebook of which a byte holds two codes."""
+
+SLACK = np.float32(1 + 2**-18)
+"""How far sums in another order can be apart, as a factor.
+
+Adding 16 numbers that are not negative errs by at most 15 · 2⁻²⁴ of the sum, in any
+order; two orders differ by twice that, and 2⁻¹⁸ is twice as much again.
+"""
+
+ONE, TWO = np.uint64(1), np.uint64(2)
+
+BLOCK = 256
+"""Codes added up before they are compared with the worst result."""
+
+
+@compiled
+def _span(spans: Spans, number: int) -> tuple[int, int]:
+    """Where a list begins and ends."""
+    bounds, step = spans
+    return bounds[step * number], bounds[step * number + 1]
+
+
+@compiled
+def _fill(flat: Array, table: Array) -> None:
+    """Fills flat (2048,) with a table (8, 256), or with sums of pairs of (≤ 16, 16)."""
+    if table.shape[1] > PAIRED:
+        flat[:] = table.reshape(WORDS)
+        return
+    flat[:] = 0
+    for m in range(0, table.shape[0], 2):
+        for high in range(PAIRED):
+            part = flat[128 * m + PAIRED * high : 128 * m + PAIRED * (high + 1)]
+            part[:] = table[m]
+            if m + 1 < table.shape[0]:
+                part += table[m + 1, high]
+
+
+@compiled
+def _take(columns: Tuple, alive: Array, table: Array, heap: Heap, near: Near) -> Any:
+    """Offers an item that may be near; what others must not be farther than.
+
+    Paired codes were added in another order than that of the codebooks: once more.
+    """
+    total, at = near
+    paired = table.shape[1] == PAIRED
+    if alive.size == 0 or alive[at]:
+        offer(heap, columns, sum_at(columns, at, table) if paired else total, at)
+    return heap[0][0] * (SLACK if paired else np.float32(1))
+
+
+@compiled
+def _scan_words(
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+) -> None:
+    """Codes of eight bytes, two at a time: one comparison serves for both.
+
+    Nothing is sliced and nothing called for each list, which takes longer than a short
+    list does; unsigned positions spare a look at their sign.
+    """
+    lists, tables = own
+    words, table = columns[4], tables[0]
+    flat = np.empty(WORDS, np.float32)
+    _fill(flat, table)
+    worst = heap[0][0] * SLACK
+    for p in range(lists.shape[0]):
+        if p > 0 and tables.shape[0] > 1:
+            table = tables[p]
+            _fill(flat, table)
+        start, stop = _span(spans, lists[p])
+        at, last = np.uint64(start), np.uint64(stop)
+        while at < last:
+            total = eight_sum(flat, words[at])
+            other = total
+            if at + ONE < last:
+                other = eight_sum(flat, words[at + ONE])
+            if min(total, other) <= worst:
+                if total <= worst:
+                    near = (total, np.int64(at))
+                    worst = _take(columns, alive, table, heap, near)
+                if other <= worst and at + ONE < last:
+                    near = (other, np.int64(at) + 1)
+                    worst = _take(columns, alive, table, heap, near)
+            at += TWO
+
+
+@compiled
+def _scan_blocks(
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+) -> None:
+    """Any codes, a block of them at a time."""
+    lists, tables = own
+    worst = heap[0][0]
+    buffer = np.empty(BLOCK, np.float32)
+    for p in range(lists.shape[0]):
+        first, last = _span(spans, lists[p])
+        for start in range(first, last, BLOCK):
+            stop = min(start + BLOCK, last)
+            sums = buffer[: stop - start]
+            codes, bias = columns[0][start:stop], columns[1][start:stop]
+            sum_block(sums, codes, bias, tables[p if tables.shape[0] > 1 else 0])
+            for i in range(stop - start):
+                if sums[i] <= worst and (alive.size == 0 or alive[start + i]):
+                    offer(heap, columns, sums[i], start + i)
+                    worst = heap[0][0]
+
+
+@compiled
+def _scan_few(columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap) -> None:
+    """Where most items do not count: nothing is added up for those."""
+    lists, tables = own
+    for p in range(lists.shape[0]):
+        table = tables[p if tables.shape[0] > 1 else 0]
+        start, stop = _span(spans, lists[p])
+        for at in range(start, stop):
+            if alive[at]:
+                offer(heap, columns, sum_at(columns, at, table), at)
+
+
+@compiled
+def scan_lists(
+    columns: Tuple,
+    counted: tuple[Array, bool],
+    spans: Spans,
+    lists: Array,
+    tables: Array,
+    heaps: Tuple,
+) -> None:
+    """Scans lists of its own for each query.
+
+    Args:
+        columns: ``Columns`` as a plain tuple.
+        counted: which items count, bool (n,), or empty for all; and whether few do.
+        spans: where lists begin and end, int64: list l is ``bounds[step * l]`` up to
+            ``bounds[step * l + 1]``.
+        lists: of each query, int64 (q, p).
+        tables: float32 (t, M, K); one a query, or one for each of its lists.
+        heaps: distances, keys and places, (q, k) each, changed in place.
+    """
+    alive, few = counted
+    each = tables.shape[0] // max(1, lists.shape[0])
+    for q in range(lists.shape[0]):
+        heap = (heaps[0][q], heaps[1][q], heaps[2][q])
+        own = (lists[q], tables[q * each : (q + 1) * each])
+        if few:
+            _scan_few(columns, alive, spans, own, heap)
+        elif columns[4].size:
+            _scan_words(columns, alive, spans, own, heap)
+        else:
+            _scan_blocks(columns, alive, spans, own, heap)
+
+
+@compiled
+def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -> None:
+    """Scans the items at positions (r,), any order, for each query.
+
+    Args:
+        columns: ``Columns`` as a plain tuple.
+        positions: int64 (r,), each once.
+        tables: of the queries, float32 (q, M, K).
+        heaps: distances, keys and places, (q, k) each, changed in place.
+    """
+    words = columns[4]
+    for q in range(tables.shape[0]):
+        heap = (heaps[0][q], heaps[1][q], heaps[2][q])
+        table, flat = tables[q], tables[q].reshape(tables[q].size)
+        worst = heap[0][0]
+        for at in positions:
+            if words.size and table.shape[1] > PAIRED:
+                total = eight_sum(flat, words[at])
+            else:
+                total = sum_at(columns, at, table)
+            if total <= worst:
+                offer(heap, columns, total, at)
+                worst = heap[0][0]

@@ -1,0 +1,159 @@
+"""The nearest lists, compiled: see ``probing``."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+from gradsnap.index.heaps_compiled import push, sort
+
+Array = NDArray[Any]
+
+BLOCK = 64
+"""Scores of which the lowest is looked at first."""
+
+
+@compiled
+def _lowest(values: Array) -> Any:
+    """The smallest of some values, one instruction for eight of them."""
+    low = values[0]
+    for i in range(values.shape[0]):
+        low = min(low, values[i])
+    return low
+
+
+@compiled
+def _take(scores: Array, first: int, values: Array, chosen: Array) -> None:
+    """Puts scores (e,), of columns from ``first`` on, into the heap of the smallest."""
+    worst = values[0]
+    if _lowest(scores) >= worst:
+        return
+    for i in range(scores.shape[0]):
+        if scores[i] < worst:
+            at = np.int64(first + i)
+            push(values, chosen, chosen, (scores[i], at, at))
+            worst = values[0]
+
+
+@compiled
+def smallest(scores: Array, values: Array, chosen: Array) -> None:
+    """The smallest scores of each row, ascending, equal ones by their column.
+
+    Args:
+        scores: float (q, n).
+        values: filled with the scores, (q, k) with k ≤ n.
+        chosen: filled with the columns, int64 (q, k).
+    """
+    values[:] = np.inf
+    chosen[:] = scores.shape[1]
+    for q in range(scores.shape[0]):
+        for start in range(0, scores.shape[1], BLOCK):
+            part = scores[q, start : start + BLOCK]
+            _take(part, start, values[q], chosen[q])
+        sort(values[q], chosen[q], chosen[q])
+
+
+@compiled
+def _score(row: Array, tile: Array, scores: Array) -> None:
+    """Takes ⟨row, c⟩ of each c of a tile (dim, TILE) from scores (TILE,)."""
+    whole = row.shape[0] // 4 * 4
+    for j in range(0, whole, 4):
+        a, b, c, d = row[j], row[j + 1], row[j + 2], row[j + 3]
+        first, second, third, fourth = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        for i in range(BLOCK):
+            two = (scores[i] - a * first[i]) - b * second[i]
+            scores[i] = (two - c * third[i]) - d * fourth[i]
+    for j in range(whole, row.shape[0]):
+        for i in range(BLOCK):
+            scores[i] -= row[j] * tile[j, i]
+
+
+@compiled
+def nearest_centroids(
+    rows: Array, tiles: Array, halves: Array, values: Array, chosen: Array
+) -> None:
+    """The nearest centroids of a few queries.
+
+    Args:
+        rows: queries (q, dim).
+        tiles: centroids, (n / BLOCK, dim, BLOCK).
+        halves: half their squared norms, (n,), infinite for padding.
+        values: filled with scores, ascending, (q, k).
+        chosen: filled with the centroids, int64 (q, k).
+    """
+    values[:] = np.inf
+    chosen[:] = halves.shape[0]
+    scores = np.empty(BLOCK, rows.dtype)
+    for t in range(tiles.shape[0]):
+        start = t * BLOCK
+        for q in range(rows.shape[0]):
+            scores[:] = halves[start : start + BLOCK]
+            _score(rows[q], tiles[t], scores)
+            _take(scores, start, values[q], chosen[q])
+    for q in range(rows.shape[0]):
+        sort(values[q], chosen[q], chosen[q])
+
+
+@compiled
+def _sift(sums: Array, rows: Array, size: int) -> None:
+    """Moves the root of a heap with the smallest sum first down to its place."""
+    total, row = sums[0], rows[0]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and sums[child + 1] < sums[child]:
+            child += 1
+        if sums[child] >= total:
+            break
+        sums[at], rows[at] = sums[child], rows[child]
+        at = child
+    sums[at], rows[at] = total, row
+
+
+@compiled
+def _multi_sequence(left: Array, right: Array, sums: Array, chosen: Array) -> None:
+    """Pairs of two tables (K,) by their sums; ``sums`` is room for K numbers.
+
+    The multi-sequence algorithm: the next pair of every row of the first table that
+    can be next waits in a heap. The row behind the last waits once that has begun.
+    """
+    words, others = np.argsort(left), np.argsort(right)
+    rows = np.empty(left.shape[0], np.int64)
+    taken = np.zeros(left.shape[0], np.int64)
+    sums[0], rows[0] = left[words[0]] + right[others[0]], 0
+    size, begun = 1, 1
+    for i in range(chosen.shape[0]):
+        row = rows[0]
+        column = taken[row]
+        chosen[i] = words[row] * left.shape[0] + others[column]
+        taken[row] += 1
+        if taken[row] < left.shape[0]:
+            sums[0] = left[words[row]] + right[others[column + 1]]
+        else:
+            size -= 1
+            sums[0], rows[0] = sums[size], rows[size]
+        _sift(sums, rows, size)
+        if column == 0 and begun < left.shape[0]:
+            at, total = size, left[words[begun]] + right[others[0]]
+            while at > 0 and sums[(at - 1) // 2] > total:
+                sums[at], rows[at] = sums[(at - 1) // 2], rows[(at - 1) // 2]
+                at = (at - 1) // 2
+            sums[at], rows[at] = total, begun
+            size += 1
+            begun += 1
+
+
+@compiled
+def nearest_pairs(tables: Array, chosen: Array) -> None:
+    """The pairs with the smallest sums for each query, ascending.
+
+    Args:
+        tables: of two codebooks, (q, 2, K).
+        chosen: filled with ``a · K + b``, int64 (q, count), count ≤ K².
+    """
+    sums = np.empty(tables.shape[2], tables.dtype)
+    for q in range(tables.shape[0]):
+        _multi_sequence(tables[q, 0], tables[q, 1], sums, chosen[q])
