@@ -1,7 +1,6 @@
 """Lance tables: vectors, metadata, and an IVF_PQ index that holds our codebooks."""
 
 import os
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.errors import InputError
+from gradsnap.extras import require_lance
 from gradsnap.index import SearchResult
 from gradsnap.index.faiss_forms import ProductForm, product_form
 from gradsnap.index.metadata import Metadata, checked_metadata
@@ -50,7 +50,7 @@ def write_lance(
     Raises:
         InputError: Lance cannot hold such codes, or the extra is not installed.
     """
-    lance = _lance()
+    lance = require_lance()
     form = _form(quantizer)
     x = checked_rows(vectors, quantizer.dim, quantizer.dtype)
     if len(x) == 0:
@@ -96,7 +96,7 @@ def search_lance(
         filter: a condition on metadata in Lance's SQL, applied before the search.
     """
     if isinstance(dataset, str | os.PathLike):
-        dataset = _lance().dataset(os.fspath(dataset))
+        dataset = require_lance().dataset(os.fspath(dataset))
     rows = _form(quantizer).rotate(
         checked_rows(queries, quantizer.dim, quantizer.dtype)
     )
@@ -147,14 +147,3 @@ def _form(quantizer: Coder) -> ProductForm:
             f"{quantizer.num_codebooks} x {quantizer.codebook_size}"
         )
     return form
-
-
-def _lance() -> ModuleType:
-    try:
-        import lance
-    except ImportError as error:
-        raise InputError(
-            "Lance tables need the extra: install gradsnap[lance]"
-        ) from error
-    module: ModuleType = lance
-    return module
