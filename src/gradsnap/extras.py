@@ -1,5 +1,6 @@
 """Ray and Lance, imported where they are needed, with a word on how to get them."""
 
+import logging
 from types import ModuleType
 
 from gradsnap.errors import InputError
@@ -17,6 +18,7 @@ def require_lance() -> ModuleType:
         raise InputError(
             "Lance tables need the extra: install gradsnap[lance]"
         ) from error
+    logging.getLogger("pylance").setLevel(logging.WARNING)  # it tells what took long
     module: ModuleType = lance
     return module
 

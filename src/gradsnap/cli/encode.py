@@ -73,7 +73,7 @@ def encode(
     """
     from gradsnap.cli.encode_table import check_options, encode_table
     from gradsnap.cli.output import say
-    from gradsnap.scale.table import is_table
+    from gradsnap.scale.kinds import is_table
 
     if is_table(out):
         asked = (on, workers or None, keep_half, add, root, network_from, shard_rows)

@@ -51,7 +51,7 @@ def write_lance(
         InputError: Lance cannot hold such codes, or the extra is not installed.
     """
     lance = require_lance()
-    form = _form(quantizer)
+    form = product_form_for_lance(quantizer)
     x = checked_rows(vectors, quantizer.dim, quantizer.dtype)
     if len(x) == 0:
         raise InputError("a Lance index needs at least one vector; got none")
@@ -97,7 +97,7 @@ def search_lance(
     """
     if isinstance(dataset, str | os.PathLike):
         dataset = require_lance().dataset(os.fspath(dataset))
-    rows = _form(quantizer).rotate(
+    rows = product_form_for_lance(quantizer).rotate(
         checked_rows(queries, quantizer.dim, quantizer.dtype)
     )
     named = str(dataset.schema.field(ID).type) in ("string", "large_string")
@@ -135,7 +135,12 @@ def _table(rows: Any, ids: GivenIds | None, metadata: Metadata | None) -> Any:
     return pyarrow.table(columns)
 
 
-def _form(quantizer: Coder) -> ProductForm:
+def product_form_for_lance(quantizer: Coder) -> ProductForm:
+    """The form of a quantizer whose codes Lance can hold.
+
+    Raises:
+        InputError: it cannot.
+    """
     quantizer._require_fitted()
     form = product_form(quantizer)
     fits = quantizer.dim % quantizer.num_codebooks == 0

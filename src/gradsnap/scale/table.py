@@ -6,7 +6,6 @@ source it is, so that what is written and what is known to be written are one co
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from gradsnap.coders import Coder, load_coder
+from gradsnap.coders import Coder
 from gradsnap.coders.packing import bytes_of
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.extras import require_lance
 from gradsnap.index.faiss_forms import product_form
-from gradsnap.scale.places import Place, place_of
+from gradsnap.scale.places import place_of
+from gradsnap.scale.stored_coder import read_coder, write_coder
 
 ID, SHARD, CODE, EMBEDDING = "id", "shard", "code", "embedding"
 RESERVED = (ID, SHARD, CODE, EMBEDDING)
@@ -64,7 +64,7 @@ class CodeTable:
     @property
     def coder(self) -> Coder:
         """The coder that made the codes."""
-        found = _read_coder(place_of(self.address).below(CODER))
+        found = read_coder(place_of(self.address).below(CODER))
         if found.fingerprint() != self.facts.fingerprint:
             raise FileFormatError(f"{self.address}/{CODER} was changed")
         return found
@@ -96,8 +96,7 @@ class CodeTable:
 
     def known(self, ids: Sequence[Any]) -> set[Any]:
         """Those of the ids that rows have."""
-        words = ", ".join(_literal(one) for one in ids)
-        found = self.dataset.to_table(columns=[ID], filter=f"{ID} IN ({words})")
+        found = self.dataset.to_table(columns=[ID], filter=among(ids))
         return set(found[ID].to_pylist())
 
     def check_coder(self, coder: Coder) -> None:
@@ -128,7 +127,7 @@ def create_table(
         half: whether rows have half-precision embeddings.
     """
     schema = table_schema(coder, facts, given, half)
-    _write_coder(coder, place_of(address).below(CODER))
+    write_coder(coder, place_of(address).below(CODER))
     require_lance().write_dataset(schema.empty_table(), address, schema=schema)
     return CodeTable(address)
 
@@ -156,11 +155,6 @@ def facts_of(coder: Coder, model: Path | None, source: str) -> TableFacts:
     rotated = form is not None and fits and form.matrix is not None
     folder = None if model is None else str(model.resolve())
     return TableFacts(coder.fingerprint(), folder, source, rotated)
-
-
-def is_table(address: str | os.PathLike[str]) -> bool:
-    """Whether a path or address is called as a Lance table is."""
-    return os.fspath(address).rstrip("/").endswith(".lance")
 
 
 def table_exists(address: str) -> bool:
@@ -203,22 +197,18 @@ def _facts(schema: Any, address: str) -> TableFacts:
         ) from error
 
 
+def among(ids: Sequence[Any]) -> str:
+    """The condition of Lance's SQL that an id is one of some.
+
+    Example:
+        >>> among(["a", "it's"]), among([3])
+        ("id IN ('a', 'it''s')", 'id IN (3)')
+    """
+    return f"{ID} IN ({', '.join(map(_literal, ids))})"
+
+
 def _literal(one: Any) -> str:
     """A value in Lance's SQL."""
     if isinstance(one, str):
         return "'" + one.replace("'", "''") + "'"
     return str(int(one))
-
-
-def _write_coder(coder: Coder, place: Place) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "coder.safetensors"
-        coder.save(path)
-        place.write(path.read_bytes())
-
-
-def _read_coder(place: Place) -> Coder:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "coder.safetensors"
-        path.write_bytes(place.read())
-        return load_coder(path)

@@ -5,6 +5,7 @@ from pathlib import Path
 from gradsnap.data import DATASETS
 from gradsnap.data.vectors import READERS
 from gradsnap.errors import InputError
+from gradsnap.scale.kinds import is_table
 from gradsnap.scale.places import place_of
 from gradsnap.scale.shard import SHARD_ROWS, Source
 from gradsnap.scale.sources.image_folder import ImageFolder
@@ -13,8 +14,6 @@ from gradsnap.scale.sources.named import NamedDataset
 from gradsnap.scale.sources.npy_file import NpyFile
 from gradsnap.scale.sources.parquet_files import ParquetFiles
 from gradsnap.scale.sources.tar_files import TarFiles
-
-TABLE = ".lance"
 
 
 def open_source(
@@ -41,7 +40,7 @@ def open_source(
         return NamedDataset(word, root, size, rows)
     place = place_of(word)
     path = word.rstrip("/")
-    if path.endswith(TABLE):
+    if is_table(word):
         return LanceRows(path)
     if path.endswith(".npy"):
         return NpyFile(word, None if rows == SHARD_ROWS else rows)
