@@ -1,7 +1,6 @@
 """Image files in folders, on any file system; nobody holds all their names."""
 
 import datetime
-import functools
 import itertools
 import os
 import posixpath
@@ -14,6 +13,7 @@ from gradsnap.data.images import FORMAT_OF
 from gradsnap.errors import InputError
 from gradsnap.index.segment_columns import storable
 from gradsnap.scale.places import Entry, Place, place_of
+from gradsnap.scale.remembered import Remembered
 from gradsnap.scale.shard import CHUNK_ROWS, SHARD_ROWS, Chunk, Shard, shard_of
 
 READERS = 16
@@ -35,6 +35,7 @@ class ImageFolder:
 
     def __init__(self, address: str, rows: int = SHARD_ROWS) -> None:
         self.address, self.rows = address, rows
+        self._listed = Remembered(listed_images)
 
     def schema(self) -> Any:
         """Path, topmost folder, bytes and time of the file."""
@@ -85,7 +86,7 @@ class ImageFolder:
         below = f"{folder}/" if folder else ""
         return [
             (below + file.name, file)
-            for file in listed_images(self.address, folder)
+            for file in self._listed(self.address, folder)
             if first <= file.name <= last
         ]
 
@@ -120,9 +121,8 @@ def walk(
             yield Folder(below, number), one
 
 
-@functools.lru_cache(maxsize=4)
 def listed_images(address: str, folder: str) -> list[Entry]:
-    """The images right in a folder, sorted; the last few folders are remembered."""
+    """The images right in a folder, sorted."""
     place = place_of(address).below(folder)
     files = [one for one in place.listed() if one.is_file and is_image(one.name)]
     return sorted(files, key=lambda one: one.name)

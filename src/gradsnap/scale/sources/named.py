@@ -1,12 +1,12 @@
 """A data set by its name, or a local file of vectors, by ranges of items."""
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from gradsnap.data import Dataset, open_dataset
+from gradsnap.scale.remembered import Remembered
 from gradsnap.scale.shard import CHUNK_ROWS, SHARD_ROWS, Chunk, Shard, shard_of
 
 
@@ -28,11 +28,12 @@ class NamedDataset:
         rows: int = SHARD_ROWS,
     ) -> None:
         self.name, self.root, self.size, self.rows = name, root, size, rows
+        self._opened = Remembered(opened_dataset)
 
     @property
     def dataset(self) -> Dataset:
         """The data set, opened once in each process."""
-        return _opened(self.name, self.root, self.size)
+        return self._opened(self.name, self.root, self.size)
 
     @property
     def holds_images(self) -> bool:
@@ -87,9 +88,9 @@ class NamedDataset:
         return arrow.list_(arrow.string()) if several else arrow.string()
 
 
-@functools.lru_cache(maxsize=2)
-def _opened(
+def opened_dataset(
     name: str, root: str | None, size: tuple[int | None, int | None]
 ) -> Dataset:
+    """The data set, its images at side and channels."""
     dataset = open_dataset(name, root, labelled=False)
     return dataset.reading(*size) if dataset.holds_images else dataset

@@ -1,6 +1,5 @@
 """Parquet files of images or vectors, by row groups."""
 
-import functools
 import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from gradsnap.errors import FileFormatError
 from gradsnap.scale.columns import Columns, columns_of
 from gradsnap.scale.places import place_of
+from gradsnap.scale.remembered import Remembered
 from gradsnap.scale.shard import CHUNK_ROWS, SHARD_ROWS, Chunk, Shard, shard_of
 
 
@@ -24,7 +24,10 @@ class ParquetFiles:
         self, address: str, paths: Sequence[str], rows: int = SHARD_ROWS
     ) -> None:
         self.address, self.paths, self.rows = address, tuple(paths), rows
-        self.columns: Columns = columns_of(self._opened(paths[0]).schema_arrow, address)
+        self._files = Remembered(opened_file)
+        self.columns: Columns = columns_of(
+            self._files(address, paths[0]).schema_arrow, address
+        )
 
     @property
     def holds_images(self) -> bool:
@@ -33,14 +36,16 @@ class ParquetFiles:
 
     def schema(self) -> Any:
         """Types of ``id`` and of the metadata, by the first file."""
-        return self.columns.schema(self._opened(self.paths[0]).schema_arrow)
+        return self.columns.schema(
+            self._files(self.address, self.paths[0]).schema_arrow
+        )
 
     def shards(self) -> Sequence[Shard]:
         """Row groups of one file, so many rows together."""
         return [shard for path in self.paths for shard in self._shards_of(path)]
 
     def _shards_of(self, path: str) -> Iterator[Shard]:
-        metadata = self._opened(path).metadata
+        metadata = self._files(self.address, path).metadata
         groups: list[int] = []
         rows = first = 0
         for number in range(metadata.num_row_groups):
@@ -56,19 +61,15 @@ class ParquetFiles:
         """The rows of a shard."""
         path, groups, row = shard.part
         name = posixpath.basename(path)
-        for batch in self._opened(path).iter_batches(
+        for batch in self._files(self.address, path).iter_batches(
             CHUNK_ROWS, row_groups=groups, columns=self.columns.read
         ):
             yield self.columns.chunk(batch, name, row)
             row += len(batch)
 
-    def _opened(self, path: str) -> Any:
-        return _opened(self.address, path)
 
-
-@functools.lru_cache(maxsize=4)
-def _opened(address: str, path: str) -> Any:
-    """An open file; the last few stay open."""
+def opened_file(address: str, path: str) -> Any:
+    """An open Parquet file."""
     import pyarrow
     from pyarrow import parquet
 
