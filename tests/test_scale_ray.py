@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gradsnap.errors import InputError
 from gradsnap.scale.lance_index import index_table
@@ -135,7 +136,8 @@ def searchers() -> list[int]:
 
     names = list_actors(filters=[("state", "=", "ALIVE")], detail=True)
     assert ray.is_initialized()
-    return [one.pid for one in names if one.class_name == "ShardSearcher"]
+    found = [one.pid for one in names if one.class_name == "ShardSearcher"]
+    return [pid for pid in found if pid]
 
 
 DRIVER = """
@@ -174,3 +176,20 @@ def _rows(path: Path) -> int:
         return len(CodeTable(path))
     except InputError:
         return 0
+
+
+def test_figures_are_those_of_one_process(tmp_path: Path, workers: Workers) -> None:
+    from gradsnap.evaluation import RankingRules
+    from gradsnap.scale.evaluating import Ranked, evaluate_on
+    from gradsnap.training.scoring import Labelled, score
+
+    _, coder = vector_coder(tmp_path)
+    queries = Labelled(clustered(40, seed=3), torch.arange(40) % 4)
+    database = Labelled(clustered(300, seed=4), torch.arange(300) % 4)
+    rules = RankingRules(100, "relevant", "zero")
+    expected = score(coder, queries, database, rules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradsnap.evaluation.distances.BLOCK_ENTRIES", 300 * 7)
+        codes = evaluate_on(workers, Ranked(coder, queries, database, rules))
+    assert torch.equal(codes.average_precisions, expected.codes.average_precisions)
+    assert codes.record() == expected.codes.record()

@@ -27,6 +27,13 @@ TRIES = 3
 """How often a job is begun again by a worker that died of it."""
 
 
+OWN_CLUSTER = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # Ray's is 15: any other program would come first
+}
+"""The environment of a cluster on this machine."""
+
+
 @contextlib.contextmanager
 def workers_on(on: str | None, count: int | None = None) -> Iterator[Workers]:
     """Workers where the user said: None is this process.
@@ -71,7 +78,8 @@ def _start(ray: Any, address: str | None, count: int | None, folder: str) -> Non
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InputError(f"no Ray cluster answers at {address}: {error}") from error
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in OWN_CLUSTER.items():
+        os.environ.setdefault(name, value)
     ray.init(
         address="local",
         num_cpus=count or os.cpu_count(),
