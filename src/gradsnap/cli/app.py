@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gradsnap.cli import (
+    compact,
     compare,
     demo,
     duplicates,
@@ -18,6 +19,7 @@ from gradsnap.cli import (
     export,
     index,
     info,
+    plan,
     remove,
     reproduce,
     search,
@@ -65,6 +67,8 @@ app.command("sync", epilog=sync.EXAMPLES)(_quietly(sync.sync))
 app.command("remove", epilog=remove.EXAMPLES)(_quietly(remove.remove))
 app.command("update", epilog=update.EXAMPLES)(_quietly(update.update))
 app.command("duplicates", epilog=duplicates.EXAMPLES)(_quietly(duplicates.duplicates))
+app.command("compact", epilog=compact.EXAMPLES)(_quietly(compact.compact))
+app.command("plan", epilog=plan.EXAMPLES)(_quietly(plan.plan))
 app.command("export", epilog=export.EXAMPLES)(_quietly(export.export))
 app.command("info", epilog=info.EXAMPLES)(_quietly(info.info))
 

@@ -1,11 +1,13 @@
 """``gradsnap evaluate``: how well a model ranks, with its protocol card."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, Workers
+from gradsnap.cli.options import AsJson, NetworkFrom, On, Quiet, Root
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from gradsnap.evaluation import RankingRules, Run
     from gradsnap.inference.model import Model
     from gradsnap.training.defaults import Settled
+    from gradsnap.training.scoring import Scores
+
+    Score = Callable[[Model, Settled, RankingRules], Scores]
 
 EXAMPLES = """
 Examples:
@@ -21,6 +26,8 @@ Examples:
 `gradsnap evaluate model` – the data and split it was trained with
 
 `gradsnap evaluate model --root /elsewhere/MNIST --length 1000 --divisor found --json`
+
+`gradsnap evaluate model --on ray` – embedded and ranked by a worker a core
 """
 
 
@@ -51,7 +58,11 @@ def evaluate(
     no_hit: Annotated[
         str, typer.Option(help="A query without a hit counts zero, or skip it.")
     ] = "zero",
-    workers: Workers = 0,
+    on: On = None,
+    workers: Annotated[
+        int,
+        typer.Option(help="Processes that decode images; with --on, workers in all."),
+    ] = 0,
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -63,6 +74,7 @@ def evaluate(
     pairs or triplets is scored on those that were held out.
     """
     from gradsnap.cli.output import say
+    from gradsnap.errors import InputError
     from gradsnap.inference.model import load
     from gradsnap.training.supervision import ByLabels
 
@@ -71,11 +83,15 @@ def evaluate(
     places |= {"pairs": pairs, "triplets": triplets}
     folder = out or model / "evaluation"
     known = _known(opened, places)
+    if on is not None and not isinstance(known.supervision, ByLabels):
+        raise InputError("--on is for models that were trained with labels")
     if not isinstance(known.supervision, ByLabels):
         facts = _figures(opened, known, folder)
         say(known.dataset.name, facts, as_json=as_json, quiet=quiet)
         return
-    runs, error = _runs(opened, model.name, known, (length, divisor, no_hit))
+    rules = _rules(known.config.data.protocol, (length, divisor, no_hit))
+    with _scorer(model, (on, workers), network_from) as score:
+        runs, error = _runs(opened, model.name, known, rules, score)
     _write(runs, folder)
     facts = {}
     for run in runs:
@@ -172,12 +188,49 @@ def _runs(
     model: "Model",
     name: str,
     known: "Settled",
-    choices: tuple[int | None, str, str],
+    rules: "RankingRules",
+    score: "Score",
 ) -> tuple[list["Run"], float | None]:
     """The runs of floats and of codes, and the relative quantization error."""
-    from gradsnap.errors import InputError
     from gradsnap.evaluation import Run
-    from gradsnap.training.scoring import Labelled, protocol_card, score
+    from gradsnap.training.scoring import protocol_card
+
+    config, dataset, split, _ = known
+    scores = score(model, known, rules)
+    found = {"floats": scores.floats, "codes": scores.codes}
+    lengths = {"floats": None, "codes": model.coder.bits}
+    cards = {
+        kind: protocol_card(config, dataset.name, split, rules, bits)
+        for kind, bits in lengths.items()
+    }
+    runs = [Run(f"{name} {kind}", cards[kind], (found[kind],)) for kind in found]
+    return runs, scores.relative_error
+
+
+@contextlib.contextmanager
+def _scorer(
+    folder: Path, where: tuple[str | None, int], network_from: str | None
+) -> "Iterator[Score]":
+    """What embeds and ranks: this process, or workers on Ray."""
+    from gradsnap.scale.workers import check_on
+
+    on, count = where
+    check_on(on)
+    if on is None:
+        yield _scored_here
+        return
+    from gradsnap.scale.evaluating import score_on
+    from gradsnap.scale.packed_model import PackedModel
+    from gradsnap.scale.ray_cluster import workers_on
+
+    packed = PackedModel.of(folder, network_from)
+    with workers_on(on, count or None) as workers:
+        yield lambda model, known, rules: score_on(workers, packed, known, rules)
+
+
+def _scored_here(model: "Model", known: "Settled", rules: "RankingRules") -> "Scores":
+    from gradsnap.errors import InputError
+    from gradsnap.training.scoring import Labelled, score
 
     config, dataset, split, _ = known
     labels = dataset.labels
@@ -188,16 +241,7 @@ def _runs(
         Labelled(model.embed(dataset, indices=part, **options), labels[part])
         for part in (split.queries, split.database)
     )
-    rules = _rules(config.data.protocol, choices)
-    scores = score(model.coder, queries, database, rules)
-    found = {"floats": scores.floats, "codes": scores.codes}
-    lengths = {"floats": None, "codes": model.coder.bits}
-    cards = {
-        kind: protocol_card(config, dataset.name, split, rules, bits)
-        for kind, bits in lengths.items()
-    }
-    runs = [Run(f"{name} {kind}", cards[kind], (found[kind],)) for kind in found]
-    return runs, scores.relative_error
+    return score(model.coder, queries, database, rules)
 
 
 def _rules(

@@ -2,18 +2,17 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad, Workers
+from gradsnap.cli.options import AsJson, NetworkFrom, On, Quiet, Root, SkipBad, Workers
 
 if TYPE_CHECKING:
+    from gradsnap.cli.index_job import Job
     from gradsnap.collection.side_table import SideTable
     from gradsnap.data import Dataset
     from gradsnap.index import Index
-    from gradsnap.inference.embedding import EmbeddingStream
-    from gradsnap.inference.model import Model
 
 EXAMPLES = """
 Examples:
@@ -30,10 +29,12 @@ Examples:
 – codebooks are learned from the vectors
 
 `gradsnap index vectors.npy --coder itq --bits 64 --out v.index` – hashes
+
+`gradsnap index photos.lance --on ray` – in a table, with its own codebooks
+
+`gradsnap index photos.lance --shards 8 --out big.index --on ray`
 """
 
-SAMPLE = 65_536
-VECTOR_BITS = 64
 OWN_MODEL = "model"
 """Where an index that was made without a model keeps its own."""
 
@@ -48,7 +49,18 @@ def index(
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="The index folder to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The index folder to write; of a .lance table: none, for an index "
+            "in the table."
+        ),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Of a table: so many index folders in --out.", min=1),
+    ] = None,
+    on: On = None,
     kind: Annotated[
         str, typer.Option(help="exhaustive, inverted, multi or local.")
     ] = "exhaustive",
@@ -101,12 +113,27 @@ def index(
 
     Items of a folder are found by their path, rows of a file by their number. Memory
     does not grow with the number of items.
+
+    Of a table that encode wrote: an index in the table itself, with the codebooks that
+    made its codes, of what is not indexed yet; or, with --out and --shards, index
+    folders of its codes.
     """
+    from gradsnap.cli.index_job import Job
+    from gradsnap.cli.index_table import index_of_table
     from gradsnap.cli.output import say
     from gradsnap.collection.side_table import SideTable
+    from gradsnap.scale.kinds import is_table
 
     started = time.monotonic()
-    _check_arguments(paths, out, add, replace)
+    if len(paths) == 1 and is_table(paths[0]):
+        given = {"--add": add, "--metadata": metadata, "--keep-half": keep_half}
+        facts = index_of_table(
+            paths[0], out, (kind, lists, residual, shards), (on, workers), given
+        )
+        facts["seconds"] = round(time.monotonic() - started, 2)
+        say(f"index of {paths[0]}", facts, as_json=as_json, quiet=quiet)
+        return
+    out = _check_arguments(paths, out, add, replace, shards or on)
     beside = None if metadata is None else SideTable(metadata)
     job = Job(paths, out, root, skip_bad, workers, network_from)
     if add:
@@ -118,34 +145,17 @@ def index(
     say(f"index of {paths[-1]}", facts, as_json=as_json, quiet=quiet)
 
 
-class Job(NamedTuple):
-    """What was asked for."""
-
-    paths: list[str]
-    out: Path
-    root: str | None
-    skip_bad: bool
-    workers: int
-    network_from: str | None
-
-    def open(self, skip_bad: bool | None = None) -> "Dataset":
-        """The items, bad images left out if asked for."""
-        from gradsnap.data import open_dataset
-
-        skips = self.skip_bad if skip_bad is None else skip_bad
-        return open_dataset(self.paths[-1], self.root, skip_bad=skips, labelled=False)
-
-    def model(self) -> "Model | None":
-        """The model that was named, if one was."""
-        from gradsnap.inference.model import load
-
-        return load(self.paths[0], self.network_from) if len(self.paths) == 2 else None
-
-
-def _check_arguments(paths: list[str], out: Path, add: bool, replace: bool) -> None:
+def _check_arguments(
+    paths: list[str], out: Path | None, add: bool, replace: bool, large: object
+) -> Path:
+    """The folder to write to."""
     from gradsnap.cli.checks import check_place
     from gradsnap.errors import InputError
 
+    if large:
+        raise InputError("--shards and --on are for a .lance table that encode wrote")
+    if out is None:
+        raise InputError("name the index folder to write with --out")
     if len(paths) > 2:
         raise InputError(f"expected [MODEL] SOURCE, got {len(paths)} paths")
     if replace and not add:
@@ -154,15 +164,17 @@ def _check_arguments(paths: list[str], out: Path, add: bool, replace: bool) -> N
         raise InputError(f"{out} exists already: name another folder, or give --add")
     if not add:
         check_place(out)
+    return out
 
 
 def _built(
-    job: Job,
+    job: "Job",
     new_coder: tuple[str, int | None],
     layout: tuple[str, bool | None, dict[str, Any]],
     beside: "SideTable | None",
 ) -> dict[str, Any]:
     """Makes a new index, and says what it holds."""
+    from gradsnap.cli.index_job import modelled, new_index
     from gradsnap.collection.adding import fill
     from gradsnap.collection.files import add_root
     from gradsnap.errors import FileFormatError
@@ -171,9 +183,9 @@ def _built(
     kind, keep_half, options = layout
     own_model = model is None and dataset.holds_images
     try:
-        model, stream = _modelled(job, dataset, model, new_coder)
+        model, stream = modelled(job, dataset, model, new_coder)
         half = own_model if keep_half is None else keep_half
-        made = _new_index(model, stream, kind, half, options)
+        made = new_index(model, stream, kind, half, options)
         add_root(made, dataset)
         kept = OWN_MODEL if own_model else model.folder and str(model.folder.resolve())
         if kept:
@@ -188,33 +200,9 @@ def _built(
     return _facts(made, stream.dataset, job.out)
 
 
-def _modelled(
-    job: Job,
-    dataset: "Dataset",
-    model: "Model | None",
-    new_coder: tuple[str, int | None],
-) -> "tuple[Model, EmbeddingStream]":
-    """The model of the items and their embeddings: given, pretrained, or none."""
-    from torch import nn
-
-    from gradsnap.coders import CODERS
-    from gradsnap.collection.pretrained import BITS, pretrained_model
-    from gradsnap.inference.model import Model
-    from gradsnap.registry import chosen
-
-    kind, bits = new_coder
-    if model is not None:
-        return model, model.stream(model.prepared(dataset), job.workers)
-    if dataset.holds_images:
-        return pretrained_model(dataset, kind, bits or BITS, job.workers)
-    length = dataset.item_shape[0]
-    made = chosen(CODERS, kind, "coder").of_bits(length, bits or VECTOR_BITS)
-    model = Model(nn.Identity(), made)
-    return model, model.stream(dataset, job.workers)
-
-
-def _added(job: Job, replace: bool, beside: "SideTable | None") -> dict[str, Any]:
+def _added(job: "Job", replace: bool, beside: "SideTable | None") -> dict[str, Any]:
     """Adds to the index that is there; says what it holds."""
+    from gradsnap.cli.index_job import plain_stream
     from gradsnap.collection.adding import fill, new_items
     from gradsnap.index import load_index
     from gradsnap.inference.model import model_of
@@ -233,21 +221,13 @@ def _added(job: Job, replace: bool, beside: "SideTable | None") -> dict[str, Any
     if new is None:
         made.save(job.out)
     elif model is None:  # vectors alone are added by the index's own coder
-        made = fill(made, _plain_stream(new, job.workers), job.out, beside)
+        made = fill(made, plain_stream(new, job.workers), job.out, beside)
     else:
         made = fill(
             made, model.stream(model.prepared(new), job.workers), job.out, beside
         )
     what = "replaced" if replace else "known_already"
     return _facts(made, dataset, job.out) | {what: len(known)}
-
-
-def _plain_stream(dataset: "Dataset", workers: int) -> "EmbeddingStream":
-    from torch import nn
-
-    from gradsnap.inference.embedding import EmbeddingStream
-
-    return EmbeddingStream(dataset, nn.Identity(), workers)
 
 
 def _facts(made: "Index", dataset: "Dataset", out: Path) -> dict[str, Any]:
@@ -261,26 +241,3 @@ def _facts(made: "Index", dataset: "Dataset", out: Path) -> dict[str, Any]:
         "skipped": len(dataset.skipped),
         "ignored": dataset.ignored,
     }
-
-
-def _new_index(
-    model: "Model",
-    stream: "EmbeddingStream",
-    kind: str,
-    keep_half: bool,
-    options: dict[str, Any],
-) -> "Index":
-    """An empty index, fitted to a sample where it learns something."""
-    from gradsnap.index import INDEXES, HalfPrecision
-    from gradsnap.registry import chosen
-
-    kinds = {name: one for name, one in INDEXES.items() if name != "hamming"}
-    refiner = HalfPrecision(model.coder.dim) if keep_half else None
-    made = chosen(kinds, kind, "--kind").of_size(
-        model.coder, len(stream), refiner=refiner, **options
-    )
-    if made.learns:
-        indices, rows = stream.sample(SAMPLE)
-        labels = stream.dataset.labels
-        made.fit(rows, None if labels is None else labels[indices])
-    return made

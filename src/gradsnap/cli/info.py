@@ -17,7 +17,9 @@ Examples:
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="A model folder or an index folder.")],
+    path: Annotated[
+        Path, typer.Argument(help="A model folder, an index folder or a .lance table.")
+    ],
     *,
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
@@ -26,13 +28,18 @@ def info(
     """Prints what a model or an index is."""
     from gradsnap.cli.output import say
     from gradsnap.errors import InputError
+    from gradsnap.scale.kinds import is_table
 
-    if (path / "manifest.json").is_file():
+    if is_table(path):
+        say(f"table {path}", _table(str(path)), as_json=as_json, quiet=quiet)
+    elif (path / "manifest.json").is_file():
         say(f"index {path}", _index(path), as_json=as_json, quiet=quiet)
     elif (path / "config.toml").is_file() or (path / "weights.safetensors").is_file():
         say(f"model {path}", _model(path, network_from), as_json=as_json, quiet=quiet)
     else:
-        raise InputError(f"{path} is neither a model folder nor an index folder")
+        raise InputError(
+            f"{path} is neither a model folder, an index folder nor a .lance table"
+        )
 
 
 def _index(path: Path) -> dict[str, Any]:
@@ -52,6 +59,29 @@ def _index(path: Path) -> dict[str, Any]:
         "model": opened.notes.get("model", "none"),
         "folders": ", ".join(one.folder for one in opened.roots.by_name.values()),
         "columns": ", ".join(opened.columns),
+    }
+
+
+def _table(address: str) -> dict[str, Any]:
+    from gradsnap.scale.error_table import read_errors
+    from gradsnap.scale.lance_index import stored_lists
+    from gradsnap.scale.table import CodeTable
+
+    opened = CodeTable(address)
+    lists = stored_lists(opened)
+    return {
+        "items": len(opened),
+        "ids": "strings" if opened.named else "numbers",
+        "coder": str(opened.coder).replace("\n", " "),
+        "codebooks": opened.facts.fingerprint[:12],
+        "embeddings": "half precision" if opened.has_embeddings else "none",
+        "index": "none" if lists is None else f"{len(lists.centroids):,} lists",
+        "version": opened.dataset.version,
+        "fragments": len(opened.dataset.get_fragments()),
+        "bad": len(read_errors(address)),
+        "model": opened.facts.model or "none",
+        "source": opened.facts.source,
+        "columns": ", ".join(opened.metadata_columns),
     }
 
 

@@ -28,3 +28,11 @@ NetworkFrom = Annotated[
         metavar="PATH",
     ),
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        help="Where to work: ray, for workers on this machine or on the cluster of "
+        "RAY_ADDRESS, or ray://HOST:PORT. This process if not given.",
+        metavar="ray[://HOST:PORT]",
+    ),
+]

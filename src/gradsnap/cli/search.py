@@ -3,13 +3,14 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from gradsnap.cli.options import AsJson, Html, NetworkFrom, Open, Quiet, Where
+from gradsnap.cli.options import AsJson, Html, NetworkFrom, On, Open, Quiet, Where
 
 if TYPE_CHECKING:
+    from gradsnap.cli.search_scale import Asked
     from gradsnap.collection.queries import Query
     from gradsnap.index import Index
 
@@ -27,6 +28,10 @@ Examples:
 `curl https://example.org/cat.jpg | gradsnap search photos.index -`
 
 `gradsnap search v.index queries.npy -k 100 --probes 32 --json`
+
+`gradsnap search photos.lance query.jpg --version 3` – a table, as it was
+
+`gradsnap search big.index query.jpg --on ray --partial 2` – a folder of shards
 """
 
 
@@ -35,7 +40,10 @@ FEW = 1_000_000
 
 
 def search(
-    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    index: Annotated[
+        str,
+        typer.Argument(help="An index folder, one of shards, or a .lance table."),
+    ],
     queries: Annotated[
         list[str] | None,
         typer.Argument(
@@ -69,11 +77,74 @@ def search(
     rerank: Annotated[
         int | None, typer.Option(help="How many to compare again, with --keep-half.")
     ] = None,
+    on: On = None,
+    partial: Annotated[
+        float | None,
+        typer.Option(
+            help="Of shards: wait so many seconds, answer by those that did, and say "
+            "which are missing; else all are waited for.",
+            min=0,
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(help="Of a table: search it as it was then.")
+    ] = None,
+    by_codes: Annotated[
+        bool,
+        typer.Option("--by-codes", help="Of a table: by all codes, not Lance's index."),
+    ] = False,
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Prints the nearest items, nearest first, with what the index knows of them."""
+    from gradsnap.cli.search_scale import Asked, is_large, refuse
+
+    words, items = queries or [], item or []
+    small = {"--id": items, "--together": together, "--rerank": rerank}
+    small |= {"--html": html, "--open": open_, "--columns": columns}
+    large = {"--on": on, "--partial": partial, "--version": version}
+    large |= {"--by-codes": by_codes}
+    asked = Asked(k, where, probes, model, network_from, on, partial, version, by_codes)
+    if is_large(index):
+        refuse(small, "index folders without shards")
+        _search_large(index, words, asked, as_json, quiet)
+        return
+    refuse(large, "tables and folders of shards")
+    wanted = Wanted(items, together, rerank, columns, html, open_, as_json, quiet)
+    _search_folder(Path(index), words, asked, wanted)
+
+
+class Wanted(NamedTuple):
+    """What else an index folder can be asked, and how results are shown."""
+
+    items: list[str]
+    together: bool
+    rerank: int | None
+    columns: str | None
+    html: Path | None
+    opens: bool
+    as_json: bool
+    quiet: bool
+
+
+def _search_large(
+    index: str, words: list[str], asked: "Asked", as_json: bool, quiet: bool
+) -> None:
+    """Searches a table or a folder of shards, and says which shards are missing."""
+    from gradsnap.cli.search_scale import search_large
+
+    answer = search_large(index, words, asked)
+    for name, reason in answer.missing.items():
+        typer.echo(f"missing: {name} ({reason})", err=True)
+    if not quiet:
+        _show(answer.found, [], as_json, list(answer.missing))
+
+
+def _search_folder(
+    index: Path, words: list[str], asked: "Asked", wanted: Wanted
+) -> None:
+    """Searches an index folder, and prints or draws what was found."""
     from gradsnap.cli.checks import check_place
     from gradsnap.cli.found import check_columns, rows_of
     from gradsnap.collection import queries as asking
@@ -81,26 +152,25 @@ def search(
     from gradsnap.errors import InputError
     from gradsnap.index import load_index
 
-    if not queries and not item:
+    if not words and not wanted.items:
         raise InputError("name a query, or an item of the index with --id")
-    if html is not None:
-        check_place(html)
+    if wanted.html is not None:
+        check_place(wanted.html)
     opened = load_index(index)
-    wanted = check_columns(opened, columns)
-    if probes is not None:
-        _set_probes(opened, probes)
-    asked = _queries(opened, queries or [], item or [], (model, network_from))
-    if together:
-        asked = [asking.together(asked, opened)]
-    with sparing_numba(len(opened) * len(asked) <= FEW):
-        results = asking.search(opened, asked, k, where, rerank)
-    found = [
-        (one, rows_of(opened, pairs)) for one, pairs in zip(asked, results, strict=True)
-    ]
-    if html is not None or open_:
-        _write(opened, found, html, open_, quiet or as_json)
-    if not quiet:
-        _show([(one.name, rows) for one, rows in found], wanted, as_json)
+    columns = check_columns(opened, wanted.columns)
+    if asked.probes is not None:
+        _set_probes(opened, asked.probes)
+    queries = _queries(opened, words, wanted.items, (asked.model, asked.network_from))
+    if wanted.together:
+        queries = [asking.together(queries, opened)]
+    with sparing_numba(len(opened) * len(queries) <= FEW):
+        results = asking.search(opened, queries, asked.k, asked.where, wanted.rerank)
+    pairs = zip(queries, results, strict=True)
+    found = [(one, rows_of(opened, hits)) for one, hits in pairs]
+    if wanted.html is not None or wanted.opens:
+        _write(opened, found, wanted)
+    if not wanted.quiet:
+        _show([(one.name, rows) for one, rows in found], columns, wanted.as_json)
 
 
 def _set_probes(opened: "Index", probes: int) -> None:
@@ -133,13 +203,17 @@ def _queries(
 
 
 def _show(
-    found: list[tuple[str, list[dict[str, Any]]]], columns: list[str], as_json: bool
+    found: list[tuple[str, list[dict[str, Any]]]],
+    columns: list[str],
+    as_json: bool,
+    missing: list[str] | None = None,
 ) -> None:
     from gradsnap.cli.found import as_json as plain
     from gradsnap.cli.found import show_table
 
     if as_json:
-        answers = [{"query": name, "results": rows} for name, rows in found]
+        more = {"missing": missing} if missing else {}
+        answers = [{"query": name, "results": rows, **more} for name, rows in found]
         sys.stdout.write(json.dumps(answers, indent=2, default=plain) + "\n")
         return
     for name, rows in found:
@@ -149,9 +223,7 @@ def _show(
 def _write(
     opened: "Index",
     found: "list[tuple[Query, list[dict[str, Any]]]]",
-    html: Path | None,
-    opens: bool,
-    silent: bool,
+    wanted: Wanted,
 ) -> None:
     """Writes the results as a page, each query before what was found."""
     from gradsnap.cli.found import footer, group_of, write_page
@@ -163,6 +235,7 @@ def _write(
         asked = [] if query.path is None else [Tile(query.name, query.path, "query")]
         groups.append(group._replace(tiles=[*asked, *group.tiles]))
     lead = f"What lies nearest in an index of {len(opened):,} items, nearest first."
-    page = write_page(html, sheet("Search results", lead, groups, footer()), opens)
-    if not silent:
+    text = sheet("Search results", lead, groups, footer())
+    page = write_page(wanted.html, text, wanted.opens)
+    if not (wanted.quiet or wanted.as_json):
         typer.echo(f"page: {page}", err=True)

@@ -3,17 +3,18 @@
 import functools
 import importlib
 import importlib.util
+import io
 import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.nn import functional
 
@@ -122,21 +123,46 @@ def decode_image(
         InputError: there is no such file.
         FileFormatError: it is empty, truncated or not an image.
     """
-    options = options or ImageOptions()
-    mode = "L" if options.channels == 1 else "RGB"
     try:
         _check_regular(path)
-        with Image.open(path, formats=image_formats()) as image:
-            _check_pixels(image)
-            pixels = np.array(_upright(image, mode, options.side))
+        with open(path, "rb") as file:
+            return _decoded(file, os.fspath(path), options or ImageOptions())
     except FileNotFoundError as error:
         raise InputError(f"there is no image {os.fspath(path)}") from error
+    except OSError as error:
+        raise _undecoded(os.fspath(path), error) from error
+
+
+def decode_bytes(data: bytes, name: str, options: ImageOptions | None = None) -> Tensor:
+    """The pixels of an image that was read already, as ``decode_image`` gives them.
+
+    Args:
+        data: all bytes of an image file.
+        name: what the error calls it.
+        options: how it is read.
+
+    Raises:
+        FileFormatError: it is empty, truncated or not an image.
+    """
+    return _decoded(io.BytesIO(data), name, options or ImageOptions())
+
+
+def _decoded(file: BinaryIO, name: str, options: ImageOptions) -> Tensor:
+    mode = "L" if options.channels == 1 else "RGB"
+    try:
+        with Image.open(file, formats=image_formats()) as image:
+            _check_pixels(image)
+            pixels = np.array(_upright(image, mode, options.side))
     except Exception as error:  # a corrupt file makes a decoder raise nearly anything
-        raise FileFormatError(
-            f"{os.fspath(path)} cannot be decoded as an image "
-            f"({type(error).__name__}: {error})"
-        ) from error
+        raise _undecoded(name, error) from error
     return torch.from_numpy(np.atleast_3d(pixels)).permute(2, 0, 1)  # (c, h, w)
+
+
+def _undecoded(name: str, error: Exception) -> FileFormatError:
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, UnidentifiedImageError):  # which names an object in memory
+        reason = "UnidentifiedImageError: no image of a known kind"
+    return FileFormatError(f"{name} cannot be decoded as an image ({reason})")
 
 
 def _check_regular(path: str | os.PathLike[str]) -> None:

@@ -70,7 +70,7 @@ class ParquetVectors:
         """The vectors of a row group, (rows, dim)."""
         if self._kept is None or self._kept[0] != number:
             table = _open(self.path).read_row_group(number, columns=[self.column])
-            matrix = _as_matrix(table.column(0).combine_chunks(), self.path)
+            matrix = as_matrix(table.column(0).combine_chunks(), self.path)
             check_matrix(matrix.shape, matrix.dtype, f"{self.path}, {self.column}")
             self._kept = (number, matrix)
         matrix = self._kept[1]
@@ -91,7 +91,7 @@ def parquet_labels(path: Path) -> NDArray[Any] | None:
     if values.null_count:
         raise InputError(f"{path}: {values.null_count} rows of {column} are empty")
     if _is_list(values):
-        return _as_matrix(values, os.fspath(path))
+        return as_matrix(values, os.fspath(path))
     return np.array(values.to_pylist())
 
 
@@ -139,7 +139,7 @@ def _is_list(values: Any) -> bool:
     )
 
 
-def _as_matrix(values: Any, path: str) -> NDArray[Any]:
+def as_matrix(values: Any, path: str) -> NDArray[Any]:
     """A column of lists of one length as an array (rows, length)."""
     from pyarrow import compute
 

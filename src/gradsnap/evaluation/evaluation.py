@@ -138,27 +138,65 @@ def evaluate(
         '0.8333'
     """
     query_labels, database_labels = as_tensor(query_labels), as_tensor(database_labels)
-    _check_counts(distances, query_labels, database_labels)
-    several = query_labels.ndim == 2
-    device = distances.device
-    grades = Grades(
-        query_labels.to(device),
-        database_labels.to(device),
-        several if graded is None else graded,
+    ranking = Ranking.of(
+        distances, query_labels, database_labels, rules, points=points, graded=graded
     )
-    cut = rules.cut(distances.num_items)
-    ns = torch.tensor(curve_points(points, cut), device=device)
-    rows = distances.block_rows
-    starts = range(0, distances.num_queries, rows)
-    parts = []
-    for start in track(starts, "ranking"):
-        block = slice(start, start + rows)
-        ranked = distances.rank(block, grades, cut)
-        parts.append(_measure(ranked, rules, cut, ns, grades.graded))
-    return _join(parts, rules, ns)
+    parts = [ranking.part(block) for block in track(ranking.blocks, "ranking")]
+    return ranking.joined(parts)
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """All that is measured, cut into blocks of queries that do not depend on others."""
+
+    distances: Distances
+    grades: Grades
+    rules: RankingRules
+    points: Tensor
+    """The N of precision and recall, int64 (p,)."""
+
+    @classmethod
+    def of(
+        cls,
+        distances: Distances,
+        query_labels: Tensor,
+        database_labels: Tensor,
+        rules: RankingRules,
+        *,
+        points: Sequence[int] | None = None,
+        graded: bool | None = None,
+    ) -> "Ranking":
+        """The arguments of ``evaluate``, checked."""
+        _check_counts(distances, query_labels, database_labels)
+        device = distances.device
+        grades = Grades(
+            query_labels.to(device),
+            database_labels.to(device),
+            query_labels.ndim == 2 if graded is None else graded,
+        )
+        ns = curve_points(points, rules.cut(distances.num_items))
+        return cls(distances, grades, rules, torch.tensor(ns, device=device))
+
+    @property
+    def blocks(self) -> list[slice]:
+        """Queries that are ranked together."""
+        rows = self.distances.block_rows
+        starts = range(0, self.distances.num_queries, rows)
+        return [slice(start, start + rows) for start in starts]
+
+    @torch.no_grad()
+    def part(self, block: slice) -> "Part":
+        """The figures of one block."""
+        cut = self.rules.cut(self.distances.num_items)
+        ranked = self.distances.rank(block, self.grades, cut)
+        return _measure(ranked, self.rules, cut, self.points, self.grades.graded)
+
+    def joined(self, parts: Sequence["Part"]) -> Evaluation:
+        """The figures of all blocks, in order, together."""
+        return _join(parts, self.rules, self.points)
+
+
+class Part(NamedTuple):
     """Figures of one block of queries, each (b, …) on the CPU."""
 
     precisions: Tensor
@@ -171,7 +209,7 @@ class _Part(NamedTuple):
 
 def _measure(
     ranked: Ranked, rules: RankingRules, cut: int, ns: Tensor, graded: bool
-) -> _Part:
+) -> Part:
     """Every figure of one block, at the points ns (p,)."""
     groups, counts, within = ranked
     totals = counts[:, 1:].sum(dim=1)
@@ -180,7 +218,7 @@ def _measure(
         ideal = ideal_gains(counts, cut)
         ndcg = discounted_gains(groups, cut) / ideal.where(ideal > 0, 1.0)
     found = average_precisions(groups, totals, rules, cut)
-    return _Part(
+    return Part(
         precisions=found.cpu(),
         hits=hits_at(groups, ns).cpu(),
         totals=totals.cpu(),
@@ -190,7 +228,7 @@ def _measure(
     )
 
 
-def _join(parts: list[_Part], rules: RankingRules, ns: Tensor) -> Evaluation:
+def _join(parts: Sequence[Part], rules: RankingRules, ns: Tensor) -> Evaluation:
     """The figures of all blocks together."""
     columns = zip(*parts, strict=True)
     precisions, hits, totals, hit, ndcg, within = map(torch.cat, columns)

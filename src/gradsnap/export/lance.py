@@ -1,7 +1,6 @@
 """Lance tables: vectors, metadata, and an IVF_PQ index that holds our codebooks."""
 
 import os
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from gradsnap.arrays import Given
 from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.errors import InputError
+from gradsnap.extras import require_lance
 from gradsnap.index import SearchResult
 from gradsnap.index.faiss_forms import ProductForm, product_form
 from gradsnap.index.metadata import Metadata, checked_metadata
@@ -51,8 +51,8 @@ def write_lance(
     Raises:
         InputError: Lance cannot hold such codes, or the extra is not installed.
     """
-    lance = _lance()
-    form = _form(quantizer)
+    lance = require_lance()
+    form = product_form_for_lance(quantizer)
     x = checked_rows(vectors, quantizer.dim, quantizer.dtype)
     if len(x) == 0:
         raise InputError("a Lance index needs at least one vector; got none")
@@ -97,8 +97,8 @@ def search_lance(
         filter: a condition on metadata in Lance's SQL, applied before the search.
     """
     if isinstance(dataset, str | os.PathLike):
-        dataset = _lance().dataset(os.fspath(dataset))
-    rows = _form(quantizer).rotate(
+        dataset = require_lance().dataset(os.fspath(dataset))
+    rows = product_form_for_lance(quantizer).rotate(
         checked_rows(queries, quantizer.dim, quantizer.dtype)
     )
     named = str(dataset.schema.field(ID).type) in ("string", "large_string")
@@ -136,7 +136,12 @@ def _table(rows: Any, ids: GivenIds | None, metadata: Metadata | None) -> Any:
     return pyarrow.table(columns)
 
 
-def _form(quantizer: Coder) -> ProductForm:
+def product_form_for_lance(quantizer: Coder) -> ProductForm:
+    """The form of a quantizer whose codes Lance can hold.
+
+    Raises:
+        InputError: it cannot.
+    """
     quantizer._require_fitted()
     form = product_form(quantizer)
     fits = quantizer.dim % quantizer.num_codebooks == 0
@@ -148,14 +153,3 @@ def _form(quantizer: Coder) -> ProductForm:
             f"{quantizer.num_codebooks} x {quantizer.codebook_size}"
         )
     return form
-
-
-def _lance() -> ModuleType:
-    try:
-        import lance
-    except ImportError as error:
-        raise InputError(
-            "Lance tables need the extra: install gradsnap[lance]"
-        ) from error
-    module: ModuleType = lance
-    return module

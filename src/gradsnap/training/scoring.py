@@ -8,6 +8,7 @@ from torch import Tensor
 from gradsnap.coders import Coder
 from gradsnap.data import Split
 from gradsnap.evaluation import (
+    Distances,
     EmbeddingDistances,
     Evaluation,
     ProtocolCard,
@@ -98,14 +99,21 @@ def score(
     coder: Coder, queries: Labelled, database: Labelled, rules: RankingRules
 ) -> Scores:
     """Ranks the database for every query, by floats and by codes."""
-    floats = EmbeddingDistances(queries.rows, database.rows)
-    codes = code_distances(coder, queries.rows, coder.encode(database.rows))
     labels = queries.labels, database.labels
-    return Scores(
-        evaluate(floats, *labels, rules),
-        evaluate(codes, *labels, rules),
-        relative_error(coder, database.rows),
+    floats, codes = (
+        evaluate(distances_of(by, queries, database), *labels, rules)
+        for by in (None, coder)
     )
+    return Scores(floats, codes, relative_error(coder, database.rows))
+
+
+def distances_of(
+    coder: Coder | None, queries: Labelled, database: Labelled
+) -> Distances:
+    """What is ranked by: codes of the database, or embeddings if there is no coder."""
+    if coder is None:
+        return EmbeddingDistances(queries.rows, database.rows)
+    return code_distances(coder, queries.rows, coder.encode(database.rows))
 
 
 def relative_error(coder: Coder, rows: Tensor) -> float | None:

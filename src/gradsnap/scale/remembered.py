@@ -1,0 +1,36 @@
+"""The last few results of a function, kept by one source in one process."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+Value = TypeVar("Value")
+
+
+class Remembered(Generic[Value]):
+    """Calls a function once for the last few arguments; forgets when it is sent.
+
+    Args:
+        make: the function.
+        most: results that are kept.
+
+    Example:
+        >>> halves = Remembered(lambda one: print("half of", one) or one / 2)
+        >>> halves(4), halves(4)
+        half of 4
+        (2.0, 2.0)
+    """
+
+    def __init__(self, make: Callable[..., Value], most: int = 4) -> None:
+        self.make, self.most = make, most
+        self._kept: dict[tuple[Any, ...], Value] = {}
+
+    def __call__(self, *arguments: Any) -> Value:
+        """What the function gives for these arguments."""
+        if arguments not in self._kept:
+            while len(self._kept) >= self.most:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[arguments] = self.make(*arguments)
+        return self._kept[arguments]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"make": self.make, "most": self.most, "_kept": {}}
