@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -68,6 +69,21 @@ def write_text(path: Path, text: str) -> None:
             temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file of somebody holds; nothing is believed of it.
+
+    Raises:
+        FileFormatError: it is a pipe or a folder, not UTF-8, not JSON, or nested so
+            deep that nobody meant it.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a regular file")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise FileFormatError(f"{path} is truncated or not JSON ({error})") from error
 
 
 def write_tensors(
