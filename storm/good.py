@@ -34,8 +34,9 @@ def coder(kind: str, num_codebooks: int = 3, codebook_size: int = 16) -> Coder:
     torch.manual_seed(0)
     if kind == "itq":
         return CODERS[kind].of_bits(DIM, DIM).fit(rows(200))
-    made = CODERS[kind](DIM, num_codebooks, codebook_size)
-    return made.fit(rows(200))
+    made: Any = CODERS[kind]
+    fitted: Coder = made(DIM, num_codebooks, codebook_size).fit(rows(200))
+    return fitted
 
 
 def empty(
@@ -111,7 +112,8 @@ def saved(variant: str, folder: Path, *, named: bool = True) -> Good:
 
 def answers(index: Index, named: bool) -> Any:
     """All that reads the files of such an index."""
-    one, two = ("1.jpg", "2.jpg") if named else (1, 2)
+    one: Any = "1.jpg" if named else 1
+    two: Any = "2.jpg" if named else 2
     query = vectors_for(index, 2, 7)
     rerank = 8 if index.refiner is not None else None
     found = [index.search(query, 5, rerank=rerank), index.search_items([one], 3)]

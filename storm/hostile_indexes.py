@@ -160,19 +160,18 @@ class Manifests(_Indexes):
 def _text(numbers: random.Random) -> str:
     """JSON that is deep, long, or none."""
     deep = 10 ** numbers.randrange(1, 6)
-    return numbers.choice(
-        [
-            "[" * deep,
-            '{"a":' * deep + "1" + "}" * deep,
-            "9" * deep,
-            f'{{"format": "gradsnap-index", "version": {"1" * deep}}}',
-            '{"format": "gradsnap-index", "version": 1, "sha256": null}',
-            '{"format": "gradsnap-index", "version": 1e999}',
-            "null",
-            "[]",
-            '""',
-            "\udc80\udcff",
-            "\ufeff{}",
-            "NaN",
-        ]
-    )
+    texts: list[str] = [
+        "[" * deep,
+        '{"a":' * deep + "1" + "}" * deep,
+        "9" * deep,
+        f'{{"format": "gradsnap-index", "version": {"1" * deep}}}',
+        '{"format": "gradsnap-index", "version": 1, "sha256": null}',
+        '{"format": "gradsnap-index", "version": 1e999}',
+        "null",
+        "[]",
+        '""',
+        "\udc80\udcff",
+        "\ufeff{}",
+        "NaN",
+    ]
+    return numbers.choice(texts)

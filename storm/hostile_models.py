@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, safe_open, save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import gradsnap as gs
 from gradsnap.coders import CODERS

@@ -1,7 +1,9 @@
 """Every kind of bad weather by its name."""
 
+from storm.hostile_images import Images, Photos
 from storm.hostile_indexes import DamagedIndexes, Manifests, SealedIndexes
 from storm.hostile_models import Checkpoints, DamagedModels, SealedModels
+from storm.hostile_vectors import Pickles, VectorFiles
 from storm.kind import Kind
 
 KINDS: dict[str, type[Kind]] = {
@@ -13,5 +15,9 @@ KINDS: dict[str, type[Kind]] = {
         DamagedModels,
         SealedModels,
         Checkpoints,
+        Images,
+        Photos,
+        VectorFiles,
+        Pickles,
     )
 }
