@@ -181,6 +181,7 @@ class Photos(Kind):
             return "refused"
         first = open_dataset(str(folder), labelled=False, skip_bad=True).names[0]
         page = place / "page.html"
+        words: list[tuple[Any, ...]]
         words = [("search", index, folder / first, "-k", 9, "--html", page)]
         words += [("search", index, "--id", first, "--json"), ("sync", index)]
         words += [("duplicates", index), ("remove", index, first)]

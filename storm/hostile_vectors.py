@@ -110,8 +110,10 @@ def _npy(numbers: random.Random) -> bytes:
         ["(-1, 4)", "(99999999999, 4)", "(2**70,)", "(3, 4, 5)", "()", "(0, 4)", "3",
          "(True, 4)", "(1.5, 4)", "(12345678901234567890, 2)", "(4, 0)", "('a', 2)"]
     )  # fmt: skip
-    kind = numbers.choice(["'<f4'", "'|O'", "'<U9'", "'<M8[ns]'", "'<c8'", "[('a','<f4')]",
-                           "'|V0'", "'<f4'" + "\0", "'x'", "None", "'|S0'"])  # fmt: skip
+    kind = numbers.choice(
+        ["'<f4'", "'|O'", "'<U9'", "'<M8[ns]'", "'<c8'", "[('a','<f4')]", "'|V0'",
+         "'<f4'\0", "'x'", "None", "'|S0'"]
+    )  # fmt: skip
     deep = numbers.choice(["(" * 9000, "{" * 9000, "-" * 9000 + "1", "[" * 9000])
     text = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}"
     text = numbers.choice(

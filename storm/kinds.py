@@ -3,6 +3,8 @@
 from storm.hostile_images import Images, Photos
 from storm.hostile_indexes import DamagedIndexes, Manifests, SealedIndexes
 from storm.hostile_models import Checkpoints, DamagedModels, SealedModels
+from storm.hostile_numbers import Numbers
+from storm.hostile_settings import Runs, Settings, Words
 from storm.hostile_vectors import Pickles, VectorFiles
 from storm.kind import Kind
 
@@ -19,5 +21,9 @@ KINDS: dict[str, type[Kind]] = {
         Photos,
         VectorFiles,
         Pickles,
+        Numbers,
+        Settings,
+        Words,
+        Runs,
     )
 }

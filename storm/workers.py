@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import random
 import resource
@@ -11,6 +12,7 @@ import signal
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -170,6 +172,8 @@ def _work(kind: Kind, seeds: list[int], place: Path, pipe: int) -> NoReturn:
     """The life of a forked process."""
     _limit_memory()
     guard.install()
+    logging.disable()
+    warnings.filterwarnings("error", category=RuntimeWarning, module=r"gradsnap\.")
     for seed in seeds:
         _say(pipe, seed, "begun", "")
         outcome, words = one_try(kind, seed, place / str(seed))

@@ -38,7 +38,7 @@ def checked_rows(x: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
         raise InputError(f"expected a floating tensor, got {x.dtype}")
     x = x.detach().to(dtype)
     if not _can_be_squared(x):
-        bad = int((~x.square().sum(dim=1).isfinite()).sum())
+        bad = int((~(_lengths(x) <= _longest(dtype))).sum())
         raise InputError(
             f"{bad} of {len(x)} rows hold NaN, infinity, or numbers too large for "
             f"their squares to fit {dtype}"
@@ -72,6 +72,18 @@ def check_count(k: int, every: int) -> None:
 
 
 def _can_be_squared(x: Tensor) -> bool:
-    """One pass, no copy, unless the squares of all rows together overflow."""
+    """One pass, no copy, unless all rows together are too long."""
+    longest = _longest(x.dtype)
     together = float(torch.linalg.vector_norm(x))
-    return math.isfinite(together) or bool(x.square().sum(dim=1).isfinite().all())
+    return together <= longest or bool((_lengths(x) <= longest).all())
+
+
+def _lengths(x: Tensor) -> Tensor:
+    """Lengths (n,) of rows, without an overflow on the way; NaN where one is in it."""
+    return torch.linalg.vector_norm(x.double(), dim=1)
+
+
+def _longest(dtype: torch.dtype) -> float:
+    """Rows up to here have squared distances, and sums of a few, that fit the type."""
+    spare = 1 if torch.finfo(dtype).bits < 32 else 8
+    return math.sqrt(torch.finfo(dtype).max) / spare
