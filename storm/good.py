@@ -1,5 +1,6 @@
 """Folders as they should be, of every index kind and coder, to be made bad."""
 
+import copy
 import functools
 import random
 from collections.abc import Callable
@@ -77,6 +78,16 @@ VARIANTS: dict[str, Callable[[], Index]] = {
 """Every index kind, over coders that take different ways through the scan."""
 
 
+@functools.cache
+def _made(variant: str) -> Index:
+    return VARIANTS[variant]()
+
+
+def fresh(variant: str) -> Index:
+    """An empty index of a variant; what it learned is learned once."""
+    return copy.deepcopy(_made(variant))
+
+
 class Good(NamedTuple):
     """A saved index and what it answers."""
 
@@ -97,7 +108,7 @@ def vectors_for(index: Index, count: int, seed: int) -> Tensor:
 
 def saved(variant: str, folder: Path, *, named: bool = True) -> Good:
     """An index of two saves with metadata and a removed item."""
-    index = VARIANTS[variant]()
+    index = fresh(variant)
     x = vectors_for(index, ITEMS, 1)
     names = [f"{number}.jpg" for number in range(ITEMS)]
     for part in (slice(0, 16), slice(16, ITEMS)):

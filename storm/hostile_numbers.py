@@ -32,7 +32,7 @@ class Numbers(Kind):
     def __init__(self, place: Path) -> None:
         super().__init__(place)
         for variant in good.VARIANTS:
-            good.VARIANTS[variant]()  # fits coders before the fork
+            good.fresh(variant)  # fits coders before the fork
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         try:
@@ -58,7 +58,7 @@ class Numbers(Kind):
                 raise WrongAnswer(f"{kind} learned {name} that is not finite")
 
     def _index(self, numbers: random.Random) -> None:
-        index = good.VARIANTS[numbers.choice(list(good.VARIANTS))]()
+        index = good.fresh(numbers.choice(list(good.VARIANTS)))
         if not index.takes_vectors:
             x = good.vectors_for(index, 12, numbers.randrange(99))
             query = x[:3]

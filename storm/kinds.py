@@ -7,6 +7,7 @@ from storm.hostile_numbers import Numbers
 from storm.hostile_settings import Runs, Settings, Words
 from storm.hostile_vectors import Pickles, VectorFiles
 from storm.kind import Kind
+from storm.lives import Lives
 
 KINDS: dict[str, type[Kind]] = {
     one.name: one
@@ -25,5 +26,6 @@ KINDS: dict[str, type[Kind]] = {
         Settings,
         Words,
         Runs,
+        Lives,
     )
 }

@@ -80,7 +80,8 @@ def _can_be_squared(x: Tensor) -> bool:
 
 def _lengths(x: Tensor) -> Tensor:
     """Lengths (n,) of rows, without an overflow on the way; NaN where one is in it."""
-    return torch.linalg.vector_norm(x.double(), dim=1)
+    lengths: Tensor = torch.linalg.vector_norm(x.double(), dim=1)
+    return lengths
 
 
 def _longest(dtype: torch.dtype) -> float:
