@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from storm import workers
+from storm import shim, workers
 from storm.kind import Kind
 from storm.kinds import KINDS
 from storm.outcomes import Failure, Tally, table
@@ -25,8 +25,9 @@ SHOWN = 2
 def main() -> int:
     """Runs the kinds that were asked for; the exit code is 1 if a try failed."""
     asked = _arguments()
+    os.environ["STORM_SEED"] = str(asked.seed)  # the same one under the shim
     torch.set_num_threads(1)
-    chosen = asked.kind or list(KINDS)
+    chosen = _possible(asked.kind or list(KINDS))
     print(
         f"storm: seed {asked.seed}, {asked.minutes:g} minutes, {asked.workers} workers"
     )
@@ -41,6 +42,16 @@ def main() -> int:
     if asked.out:
         Path(asked.out).write_text(f"{text}\n", encoding="utf-8")
     return int(any(tally.failures for tally in tallies))
+
+
+def _possible(names: list[str]) -> list[str]:
+    """The kinds that can be tried here; says why others cannot."""
+    why = shim.reload_under_shim() if any(KINDS[n].needs_shim for n in names) else None
+    if why is None:
+        return names
+    left_out = [name for name in names if KINDS[name].needs_shim]
+    print(f"left out: {', '.join(left_out)} ({why})")
+    return [name for name in names if name not in left_out]
 
 
 def _blow(kind: type[Kind], asked: argparse.Namespace, seconds: float) -> Tally:

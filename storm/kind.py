@@ -12,6 +12,8 @@ class Kind(ABC):
     name: ClassVar[str]
     weight: ClassVar[float] = 1.0
     """Its share of the storm's time, beside those of the others."""
+    needs_shim: ClassVar[bool] = False
+    """Whether it must see every call that writes."""
     patience: ClassVar[float] = 10.0
     """Seconds of work after which a try is a hang."""
 

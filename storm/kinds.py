@@ -6,8 +6,10 @@ from storm.hostile_models import Checkpoints, DamagedModels, SealedModels
 from storm.hostile_numbers import Numbers
 from storm.hostile_settings import Runs, Settings, Words
 from storm.hostile_vectors import Pickles, VectorFiles
+from storm.kills import Failures, Kills
 from storm.kind import Kind
 from storm.lives import Lives
+from storm.power import PowerCuts
 
 KINDS: dict[str, type[Kind]] = {
     one.name: one
@@ -27,5 +29,8 @@ KINDS: dict[str, type[Kind]] = {
         Words,
         Runs,
         Lives,
+        Kills,
+        Failures,
+        PowerCuts,
     )
 }

@@ -32,8 +32,6 @@ Examples:
 `gradsnap index vectors.npy --coder itq --bits 64 --out v.index` – hashes
 """
 
-SAMPLE = 65_536
-VECTOR_BITS = 64
 OWN_MODEL = "model"
 """Where an index that was made without a model keeps its own."""
 
@@ -150,10 +148,23 @@ def _check_arguments(paths: list[str], out: Path, add: bool, replace: bool) -> N
         raise InputError(f"expected [MODEL] SOURCE, got {len(paths)} paths")
     if replace and not add:
         raise InputError("--replace is for --add: a new index knows no items yet")
-    if out.exists() and not add:
+    if out.exists() and not add and _begun(out) is None:
         raise InputError(f"{out} exists already: name another folder, or give --add")
     if not add:
         check_place(out)
+
+
+def _begun(out: Path) -> "Index | None":
+    """The index of a build that was stopped, if that is what is there."""
+    from gradsnap.collection.sources import unfinished
+    from gradsnap.errors import GradsnapError
+    from gradsnap.index import load_index
+
+    try:
+        made = load_index(out)
+    except GradsnapError:
+        return None
+    return None if unfinished(made) is None else made
 
 
 def _built(
@@ -162,60 +173,85 @@ def _built(
     layout: tuple[str, bool | None, dict[str, Any]],
     beside: "SideTable | None",
 ) -> dict[str, Any]:
-    """Makes a new index, and says what it holds."""
-    from gradsnap.collection.adding import fill
+    """Makes a new index, or goes on with one; says what it holds."""
+    from gradsnap.collection.building import modelled, new_index
     from gradsnap.collection.files import add_root
     from gradsnap.errors import FileFormatError
 
     model, dataset = job.model(), job.open()
     kind, keep_half, options = layout
     own_model = model is None and dataset.holds_images
+    begun = _begun(job.out) if job.out.exists() else None
     try:
-        model, stream = _modelled(job, dataset, model, new_coder)
+        model, stream = modelled(dataset, model, new_coder, job.workers)
+        if begun is not None and _is_of(begun, job.out, dataset, kind, model):
+            return _finished(job, begun, dataset, (model, own_model), beside)
         half = own_model if keep_half is None else keep_half
-        made = _new_index(model, stream, kind, half, options)
+        made = new_index(model, stream, kind, half, options)
         add_root(made, dataset)
         kept = OWN_MODEL if own_model else model.folder and str(model.folder.resolve())
         if kept:
             made.notes["model"] = kept
-        made = fill(made, stream, job.out, beside)
+        return _finished(job, made, dataset, (model, own_model), beside, stream)
     except FileFormatError:
         if not own_model or job.skip_bad or job.out.exists():
             raise
         return _built(job._replace(skip_bad=True), new_coder, layout, beside)
-    if own_model:
-        model.save(job.out / OWN_MODEL)
-    return _facts(made, stream.dataset, job.out)
 
 
-def _modelled(
+def _is_of(
+    begun: "Index", out: Path, dataset: "Dataset", kind: str, model: "Model"
+) -> bool:
+    """Whether a build that was stopped is this one; codes of others start over."""
+    import shutil
+
+    from gradsnap.collection.sources import source_of, unfinished
+    from gradsnap.errors import InputError
+
+    known = unfinished(begun)
+    if known is None or known.source != source_of(dataset) or begun.kind != kind:
+        raise InputError(
+            f"{out} holds {known} of another build that was stopped: give the command "
+            "it was begun with, and it goes on; or remove it"
+        )
+    if not model.coder.fitted or begun.fingerprint == model.coder.fingerprint():
+        return True
+    shutil.rmtree(out)
+    return False
+
+
+def _finished(
     job: Job,
+    made: "Index",
     dataset: "Dataset",
-    model: "Model | None",
-    new_coder: tuple[str, int | None],
-) -> "tuple[Model, EmbeddingStream]":
-    """The model of the items and their embeddings: given, pretrained, or none."""
-    from torch import nn
+    model: "tuple[Model, bool]",
+    beside: "SideTable | None",
+    stream: "EmbeddingStream | None" = None,
+) -> dict[str, Any]:
+    """Adds what is missing, then the index's own model, and notes that all is there."""
+    from gradsnap.collection.adding import fill, new_items
+    from gradsnap.collection.building import stream_for
+    from gradsnap.collection.sources import mark_finished, source_of
 
-    from gradsnap.coders import CODERS
-    from gradsnap.collection.pretrained import BITS, pretrained_model
-    from gradsnap.inference.model import Model
-    from gradsnap.registry import chosen
-
-    kind, bits = new_coder
-    if model is not None:
-        return model, model.stream(model.prepared(dataset), job.workers)
-    if dataset.holds_images:
-        return pretrained_model(dataset, kind, bits or BITS, job.workers)
-    length = dataset.item_shape[0]
-    made = chosen(CODERS, kind, "coder").of_bits(length, bits or VECTOR_BITS)
-    model = Model(nn.Identity(), made)
-    return model, model.stream(dataset, job.workers)
+    own, keeps = model
+    if stream is None:
+        rest = new_items(made, dataset).dataset
+        stream = None if rest is None else stream_for(rest, own, job.workers)
+    source = source_of(dataset)
+    if stream is not None:
+        made = fill(made, stream, job.out, beside, source=source, last=not keeps)
+    if keeps:
+        own.save(job.out / OWN_MODEL)
+    if keeps or stream is None:
+        mark_finished(made, source)
+        made.save(job.out)
+    return _facts(made, dataset, job.out)
 
 
 def _added(job: Job, replace: bool, beside: "SideTable | None") -> dict[str, Any]:
     """Adds to the index that is there; says what it holds."""
     from gradsnap.collection.adding import fill, new_items
+    from gradsnap.collection.building import stream_for
     from gradsnap.index import load_index
     from gradsnap.inference.model import model_of
 
@@ -230,24 +266,14 @@ def _added(job: Job, replace: bool, beside: "SideTable | None") -> dict[str, Any
     if replace and known:
         made.remove(known)
         new = dataset
+    before = len(made)
     if new is None:
         made.save(job.out)
-    elif model is None:  # vectors alone are added by the index's own coder
-        made = fill(made, _plain_stream(new, job.workers), job.out, beside)
     else:
-        made = fill(
-            made, model.stream(model.prepared(new), job.workers), job.out, beside
-        )
+        made = fill(made, stream_for(new, model, job.workers), job.out, beside)
+    same = len(known) if known else len(dataset) - (len(made) - before)
     what = "replaced" if replace else "known_already"
-    return _facts(made, dataset, job.out) | {what: len(known)}
-
-
-def _plain_stream(dataset: "Dataset", workers: int) -> "EmbeddingStream":
-    from torch import nn
-
-    from gradsnap.inference.embedding import EmbeddingStream
-
-    return EmbeddingStream(dataset, nn.Identity(), workers)
+    return _facts(made, dataset, job.out) | {what: same}
 
 
 def _facts(made: "Index", dataset: "Dataset", out: Path) -> dict[str, Any]:
@@ -261,26 +287,3 @@ def _facts(made: "Index", dataset: "Dataset", out: Path) -> dict[str, Any]:
         "skipped": len(dataset.skipped),
         "ignored": dataset.ignored,
     }
-
-
-def _new_index(
-    model: "Model",
-    stream: "EmbeddingStream",
-    kind: str,
-    keep_half: bool,
-    options: dict[str, Any],
-) -> "Index":
-    """An empty index, fitted to a sample where it learns something."""
-    from gradsnap.index import INDEXES, HalfPrecision
-    from gradsnap.registry import chosen
-
-    kinds = {name: one for name, one in INDEXES.items() if name != "hamming"}
-    refiner = HalfPrecision(model.coder.dim) if keep_half else None
-    made = chosen(kinds, kind, "--kind").of_size(
-        model.coder, len(stream), refiner=refiner, **options
-    )
-    if made.learns:
-        indices, rows = stream.sample(SAMPLE)
-        labels = stream.dataset.labels
-        made.fit(rows, None if labels is None else labels[indices])
-    return made
