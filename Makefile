@@ -20,7 +20,7 @@ timed = start=$$(date +%s); $(2); code=$$?; \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all lint types bench docs clean
+.PHONY: help setup demo test test-all storm lint types bench docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,11 @@ test: $(VENV)/.ready  ## Run the fast tests, on all cores
 
 test-all: $(VENV)/.ready  ## Run the slow tests too
 	@$(PYTEST) -m 'not gpu' $(ARGS)
+
+storm: $(VENV)/.ready  ## Bad inputs, kills and races; STORM_MINUTES, STORM_SEED, KIND, TRIES
+	@OMP_NUM_THREADS=1 $(PY) -m storm $(if $(STORM_MINUTES),--minutes $(STORM_MINUTES)) \
+	  $(if $(STORM_SEED),--seed $(STORM_SEED)) $(addprefix --kind ,$(KIND)) \
+	  $(if $(TRIES),--tries $(TRIES)) $(ARGS)
 
 lint: $(VENV)/.ready  ## Check style, format, types and workflows
 	@$(PY) -m ruff check

@@ -7,16 +7,30 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from gradsnap.errors import FileFormatError, InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+HELD = "writer.lock"
+"""The file in a folder by which its writer holds it."""
+
+YOUNG = 3600.0
+"""Seconds after which a folder that was never locked is left behind."""
 
 
 @contextlib.contextmanager
@@ -24,7 +38,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yields a temporary path in the same folder; renames it to ``path`` at the end.
 
     If the body raises (a full disk, Ctrl-C), the temporary file is removed and
-    whatever stood at ``path`` before still stands there.
+    whatever stood at ``path`` before still stands there. What a killed process left
+    behind is removed by the next one that writes there. Once it is renamed, the file
+    outlives a power cut.
 
     Raises:
         InputError: the folder of ``path`` does not exist or cannot be written to, or
@@ -36,19 +52,72 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"cannot write {target}: the folder {folder} does not exist")
     if target.is_dir():
         raise InputError(f"cannot write {target}: it is a folder, name a file in it")
+    start = f".{target.name[:64]}."
+    remove_left_behind(folder, start)
     try:
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f".{target.name}.")
+        handle, name = tempfile.mkstemp(dir=folder, prefix=start)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror}") from error
-    os.close(handle)
     temporary = Path(name)
     try:
+        hold(handle)
         yield temporary
-        _flush_to_disk(temporary)
+        flush(temporary)
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
+        flush(folder)
     finally:
+        os.close(handle)
         temporary.unlink(missing_ok=True)
+
+
+def remove_left_behind(folder: Path, start: str) -> None:
+    """Removes temporary files and folders that nobody holds any more."""
+    for name in os.listdir(folder):
+        if name.startswith(start) and not _is_held(folder / name):
+            path = folder / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a process that lives is writing there; where unsure, one is."""
+    own = path / HELD if path.is_dir() else path
+    try:
+        handle = os.open(own, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return time.time() - os.lstat(path).st_mtime < YOUNG  # not locked yet
+    except OSError:
+        return True
+    try:
+        return not hold(handle)
+    finally:
+        os.close(handle)
+
+
+def hold(handle: int) -> bool:
+    """Locks an open file, which the system undoes if the process dies; whether."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def flush(path: Path) -> None:
+    """Waits until a file's bytes, or a folder's names, are on the disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows has no handle for a folder
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def make_folder(folder: Path) -> None:
@@ -70,6 +139,21 @@ def write_text(path: Path, text: str) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
+def read_json(path: Path) -> Any:
+    """What a JSON file of somebody holds; nothing is believed of it.
+
+    Raises:
+        FileFormatError: it is a pipe or a folder, not UTF-8, not JSON, or nested so
+            deep that nobody meant it.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a regular file")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise FileFormatError(f"{path} is truncated or not JSON ({error})") from error
+
+
 def write_tensors(
     path: str | os.PathLike[str], tensors: Mapping[str, Tensor], words: dict[str, str]
 ) -> None:
@@ -81,9 +165,24 @@ def write_tensors(
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     try:
         with replacing(path) as temporary:
-            save_file(plain, temporary, words | {CHECKSUM: _digest(plain, words)})
-    except (OSError, SafetensorError) as error:  # a full disk is either
-        raise InputError(f"cannot write {os.fspath(path)}: {error}") from error
+            whole = words | {CHECKSUM: _digest(plain, words)}
+            temporary.write_bytes(tensor_bytes(plain, whole))
+    except OSError as error:
+        raise InputError(
+            f"cannot write {os.fspath(path)}: {error.strerror or error}"
+        ) from error
+
+
+def tensor_bytes(
+    tensors: Mapping[str, Tensor], words: dict[str, str] | None = None
+) -> bytes:
+    """The tensors as a safetensors file.
+
+    Its own ``save_file`` writes to a file of a name of its own, which stays for good
+    where the process is killed.
+    """
+    data: bytes = save(dict(tensors), words)
+    return data
 
 
 def read_tensors(
@@ -156,11 +255,6 @@ def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> str:
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         digest.update(value.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _flush_to_disk(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _umask() -> int:

@@ -92,6 +92,25 @@ def build(
         ) from error
 
 
+def check_options(
+    builder: Callable[..., object],
+    part: str,
+    options: Mapping[str, object],
+    sizes: Container[str] = (),
+) -> None:
+    """Refuses options that a builder does not have, or values of another type.
+
+    Args:
+        builder: a class or function.
+        part: what it is, for the error: "coder 'pq'".
+        options: what the user chose.
+        sizes: names that the surroundings give, which are no options.
+    """
+    known = {k: one for k, one in _parameters(builder).items() if k not in sizes}
+    _check_names(part, known, sizes, options)
+    _check_values(part, known, options)
+
+
 def as_tuple(value: object) -> object:
     """The value, or the tuple of a list; also of lists within it.
 

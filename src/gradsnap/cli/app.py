@@ -132,11 +132,15 @@ def main() -> None:
         _stop(f"error: not enough memory for this ({str(error).splitlines()[0]})", 1)
 
 
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "storage size calculation")
+"""How torch says that memory cannot be had."""
+
+
 def _lacks_memory(error: Exception) -> bool:
     """Whether it is what torch or numpy say where memory cannot be had."""
     words = str(error).lower()
     return isinstance(error, MemoryError) or any(
-        known in words for known in ("can't allocate memory", "out of memory")
+        known in words for known in OUT_OF_MEMORY
     )
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gradsnap.collection.side_table import SideTable
     from gradsnap.data import Dataset
     from gradsnap.index import Index
+    from gradsnap.inference.embedding import EmbeddingStream
+    from gradsnap.inference.model import Model
 
 EXAMPLES = """
 Examples:
@@ -160,11 +162,24 @@ def _check_arguments(
         raise InputError(f"expected [MODEL] SOURCE, got {len(paths)} paths")
     if replace and not add:
         raise InputError("--replace is for --add: a new index knows no items yet")
-    if out.exists() and not add:
+    if out.exists() and not add and _begun(out) is None:
         raise InputError(f"{out} exists already: name another folder, or give --add")
     if not add:
         check_place(out)
     return out
+
+
+def _begun(out: Path) -> "Index | None":
+    """The index of a build that was stopped, if that is what is there."""
+    from gradsnap.collection.sources import unfinished
+    from gradsnap.errors import GradsnapError
+    from gradsnap.index import load_index
+
+    try:
+        made = load_index(out)
+    except GradsnapError:
+        return None
+    return None if unfinished(made) is None else made
 
 
 def _built(
@@ -173,37 +188,85 @@ def _built(
     layout: tuple[str, bool | None, dict[str, Any]],
     beside: "SideTable | None",
 ) -> dict[str, Any]:
-    """Makes a new index, and says what it holds."""
-    from gradsnap.cli.index_job import modelled, new_index
-    from gradsnap.collection.adding import fill
+    """Makes a new index, or goes on with one; says what it holds."""
+    from gradsnap.collection.building import modelled, new_index
     from gradsnap.collection.files import add_root
     from gradsnap.errors import FileFormatError
 
     model, dataset = job.model(), job.open()
     kind, keep_half, options = layout
     own_model = model is None and dataset.holds_images
+    begun = _begun(job.out) if job.out.exists() else None
     try:
-        model, stream = modelled(job, dataset, model, new_coder)
+        model, stream = modelled(dataset, model, new_coder, job.workers)
+        if begun is not None and _is_of(begun, job.out, dataset, kind, model):
+            return _finished(job, begun, dataset, (model, own_model), beside)
         half = own_model if keep_half is None else keep_half
         made = new_index(model, stream, kind, half, options)
         add_root(made, dataset)
         kept = OWN_MODEL if own_model else model.folder and str(model.folder.resolve())
         if kept:
             made.notes["model"] = kept
-        made = fill(made, stream, job.out, beside)
+        return _finished(job, made, dataset, (model, own_model), beside, stream)
     except FileFormatError:
         if not own_model or job.skip_bad or job.out.exists():
             raise
         return _built(job._replace(skip_bad=True), new_coder, layout, beside)
-    if own_model:
-        model.save(job.out / OWN_MODEL)
-    return _facts(made, stream.dataset, job.out)
+
+
+def _is_of(
+    begun: "Index", out: Path, dataset: "Dataset", kind: str, model: "Model"
+) -> bool:
+    """Whether a build that was stopped is this one; codes of others start over."""
+    import shutil
+
+    from gradsnap.collection.sources import source_of, unfinished
+    from gradsnap.errors import InputError
+
+    known = unfinished(begun)
+    if known is None or known.source != source_of(dataset) or begun.kind != kind:
+        raise InputError(
+            f"{out} holds {known} of another build that was stopped: give the command "
+            "it was begun with, and it goes on; or remove it"
+        )
+    if not model.coder.fitted or begun.fingerprint == model.coder.fingerprint():
+        return True
+    shutil.rmtree(out)
+    return False
+
+
+def _finished(
+    job: "Job",
+    made: "Index",
+    dataset: "Dataset",
+    model: "tuple[Model, bool]",
+    beside: "SideTable | None",
+    stream: "EmbeddingStream | None" = None,
+) -> dict[str, Any]:
+    """Adds what is missing, then the index's own model, and notes that all is there."""
+    from gradsnap.collection.adding import fill, new_items
+    from gradsnap.collection.building import stream_for
+    from gradsnap.collection.sources import mark_finished, source_of
+
+    own, keeps = model
+    if stream is None:
+        rest = new_items(made, dataset).dataset
+        stream = None if rest is None else stream_for(rest, own, job.workers)
+    source = source_of(dataset)
+    if stream is not None:
+        made = fill(made, stream, job.out, beside, source=source, last=not keeps)
+    if keeps:
+        own.save(job.out / OWN_MODEL)
+    if keeps or stream is None:
+        mark_finished(made, source)
+        made.save(job.out)
+    return _facts(made, dataset, job.out)
 
 
 def _added(job: "Job", replace: bool, beside: "SideTable | None") -> dict[str, Any]:
     """Adds to the index that is there; says what it holds."""
-    from gradsnap.cli.index_job import plain_stream
     from gradsnap.collection.adding import fill, new_items
+    from gradsnap.collection.building import stream_for
     from gradsnap.index import load_index
     from gradsnap.inference.model import model_of
 
@@ -218,16 +281,14 @@ def _added(job: "Job", replace: bool, beside: "SideTable | None") -> dict[str, A
     if replace and known:
         made.remove(known)
         new = dataset
+    before = len(made)
     if new is None:
         made.save(job.out)
-    elif model is None:  # vectors alone are added by the index's own coder
-        made = fill(made, plain_stream(new, job.workers), job.out, beside)
     else:
-        made = fill(
-            made, model.stream(model.prepared(new), job.workers), job.out, beside
-        )
+        made = fill(made, stream_for(new, model, job.workers), job.out, beside)
+    same = len(known) if known else len(dataset) - (len(made) - before)
     what = "replaced" if replace else "known_already"
-    return _facts(made, dataset, job.out) | {what: len(known)}
+    return _facts(made, dataset, job.out) | {what: same}
 
 
 def _facts(made: "Index", dataset: "Dataset", out: Path) -> dict[str, Any]:

@@ -43,9 +43,11 @@ def info(
 
 
 def _index(path: Path) -> dict[str, Any]:
+    from gradsnap.collection.sources import unfinished
     from gradsnap.index import load_index
 
     opened = load_index(path)
+    begun = unfinished(opened)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return {
         "kind": opened.kind,
@@ -59,7 +61,7 @@ def _index(path: Path) -> dict[str, Any]:
         "model": opened.notes.get("model", "none"),
         "folders": ", ".join(one.folder for one in opened.roots.by_name.values()),
         "columns": ", ".join(opened.columns),
-    }
+    } | ({} if begun is None else {"unfinished": f"{begun}: index it again"})
 
 
 def _table(address: str) -> dict[str, Any]:

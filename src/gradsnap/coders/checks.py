@@ -41,7 +41,7 @@ def checked_rows(x: Given, dim: int, dtype: torch.dtype) -> Tensor:
         raise InputError(f"expected a floating tensor, got {x.dtype}")
     x = x.detach().to(dtype)
     if not _can_be_squared(x):
-        bad = int((~x.square().sum(dim=1).isfinite()).sum())
+        bad = int((~(_lengths(x) <= _longest(dtype))).sum())
         raise InputError(
             f"{bad} of {len(x)} rows hold NaN, infinity, or numbers too large for "
             f"their squares to fit {dtype}"
@@ -76,10 +76,25 @@ def check_count(k: int, every: int) -> None:
 
 
 def _can_be_squared(x: Tensor) -> bool:
-    """One pass, no copy, unless the squares of all rows together overflow."""
+    """One pass, no copy, unless all rows together are too long."""
+    longest = _longest(x.dtype)
     if x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous():
-        flat = x.numpy().reshape(-1)  # a third of the time of torch's, for few rows
-        together = float(flat.dot(flat))
+        flat = (
+            x.detach().numpy().reshape(-1)
+        )  # a third of the time of torch's, for few rows
+        together = math.sqrt(float(flat.dot(flat)))
     else:
         together = float(torch.linalg.vector_norm(x))
-    return math.isfinite(together) or bool(x.square().sum(dim=1).isfinite().all())
+    return together <= longest or bool((_lengths(x) <= longest).all())
+
+
+def _lengths(x: Tensor) -> Tensor:
+    """Lengths (n,) of rows, without an overflow on the way; NaN where one is in it."""
+    lengths: Tensor = torch.linalg.vector_norm(x.double(), dim=1)
+    return lengths
+
+
+def _longest(dtype: torch.dtype) -> float:
+    """Rows up to here have squared distances, and sums of a few, that fit the type."""
+    spare = 1 if torch.finfo(dtype).bits < 32 else 8
+    return math.sqrt(torch.finfo(dtype).max) / spare

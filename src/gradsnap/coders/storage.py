@@ -10,10 +10,25 @@ from torch import Tensor
 from gradsnap.coders.coder import Coder
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import check_finite, read_tensors, write_tensors
+from gradsnap.registry import build
 
 FORMAT = "gradsnap-coder-1"
 EARLIER = ("gradsnap-quantizer-1", "gradsnap-hasher-1")
 """What files were called before quantizers and hashers shared one format."""
+
+FLOATS = (torch.float16, torch.float32, torch.float64)
+"""Types that codebooks may have."""
+
+UNFIT = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What building or using a coder of wrong numbers may raise."""
 
 RENAMED = {"anchors": "num_anchors"}
 """Arguments that had another name in such files."""
@@ -56,13 +71,45 @@ def rebuilt_coder(words: dict[str, str], state: dict[str, Tensor], path: str) ->
     try:
         given: dict[str, Any] = dict(json.loads(words["config"]))
         config = {RENAMED.get(name, name): value for name, value in given.items()}
-        coder = CODERS[kind](**config).to(_floating_dtype(state))
+        with torch.device("meta"):  # sizes come from a file: first without memory
+            _check_buffers(build(CODERS, kind, "coder", {}, config), state)
+        coder = build(CODERS, kind, "coder", {}, config).to(_floating_dtype(state))
         coder.load_state_dict(state)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except UNFIT as error:
         raise FileFormatError(f"{path} does not fit a {kind}: {error}") from error
     bounded = {n: value for n, value in state.items() if n not in coder.unbounded}
     check_finite(bounded, path)
+    _try(coder, path)
     return coder
+
+
+def _check_buffers(planned: Coder, state: dict[str, Tensor]) -> None:
+    """Refuses buffers of other types or shapes than such a coder has."""
+    floating = _floating_dtype(state)
+    if floating not in FLOATS:
+        raise ValueError(f"its numbers are {floating}")
+    for name, own in planned.state_dict().items():
+        wanted = floating if own.is_floating_point() else own.dtype
+        given = state[name]
+        if given.dtype != wanted or given.shape != own.shape:
+            raise ValueError(
+                f"{name} is {given.dtype} {tuple(given.shape)}, expected {wanted} "
+                f"{tuple(own.shape)}"
+            )
+
+
+def _try(coder: Coder, path: str) -> None:
+    """Encodes one vector, so that numbers that lead nowhere are noticed now."""
+    if not bool(coder.fitted):
+        return
+    try:
+        zero = torch.zeros(1, coder.dim, dtype=coder.dtype)
+        coder.code_tables(coder.encode(zero))
+        coder.tables(zero)
+    except UNFIT as error:
+        raise FileFormatError(
+            f"{path} is damaged and cannot encode: {error}"
+        ) from error
 
 
 def kind_of(coder: Coder) -> str:

@@ -12,6 +12,12 @@ from torch import Tensor
 from gradsnap.collection.files import add_root, ids_of
 from gradsnap.collection.metadata import metadata_of
 from gradsnap.collection.side_table import SideTable
+from gradsnap.collection.sources import (
+    mark_finished,
+    mark_unfinished,
+    rows_taken,
+    source_of,
+)
 from gradsnap.data import Dataset, ImageFiles
 from gradsnap.index import Index, load_index
 from gradsnap.inference.embedding import EmbeddingStream
@@ -93,21 +99,45 @@ def add_items(
 
 
 def fill(
-    index: Index, stream: EmbeddingStream, out: Path, beside: SideTable | None = None
+    index: Index,
+    stream: EmbeddingStream,
+    out: Path,
+    beside: SideTable | None = None,
+    *,
+    source: str | None = None,
+    last: bool = True,
 ) -> Index:
     """Adds all items of a stream and saves, now and then too; the index that is there.
 
-    Images get their paths for ids, and their metadata; vectors the next numbers.
+    Images get their paths for ids, and their metadata; vectors the next numbers. Each
+    save notes how many rows are there, so that a run that was killed can go on: rows
+    of vectors that the index has by its notes are left out.
+
+    Args:
+        index: to add to.
+        stream: of the items.
+        out: the index folder.
+        beside: more metadata.
+        source: what the items are called in the notes; by ``source_of`` if None.
+        last: whether nothing else has to be written for the index to be whole.
     """
     dataset = stream.dataset
+    source = source_of(dataset) if source is None else source
     ids: Sequence[str] | None = ids_of(index, dataset) if dataset.holds_images else None
+    done = 0 if ids is not None else rows_taken(index, dataset, source)
     unsaved = 0
-    for block, rows in stream.blocks("indexing"):
+    for block, rows in stream.blocks("indexing", start=done):
         own = None if ids is None else [ids[place] for place in block.tolist()]
         index.add(rows, own, metadata_of(dataset, block, beside))
         unsaved += len(rows)
+        done += len(rows)
         if unsaved >= SAVE_EVERY:
+            mark_unfinished(index, source, done, len(dataset))
             index.save(out)
             index, unsaved = load_index(out), 0
+    if last:
+        mark_finished(index, source)
+    else:
+        mark_unfinished(index, source, done, len(dataset))
     index.save(out)
     return index

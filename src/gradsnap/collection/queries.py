@@ -18,6 +18,7 @@ from gradsnap.data.images import ImageFiles, image_formats
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.index import HalfPrecision, Index, SearchResult
 from gradsnap.inference.model import Model
+from gradsnap.reading import reading
 
 NUMPY = b"\x93NUMPY"
 
@@ -173,13 +174,9 @@ def _from_bytes(data: bytes, model: Model) -> Iterator[Query]:
 
 
 def _vectors(data: bytes) -> Tensor:
-    try:
+    with reading("standard input", "a .npy of vectors"):
         rows = np.load(io.BytesIO(data), allow_pickle=False)
         return torch.from_numpy(np.atleast_2d(rows).astype(np.float32))
-    except (ValueError, TypeError, EOFError) as error:
-        raise FileFormatError(
-            f"standard input is no .npy of vectors: {error}"
-        ) from error
 
 
 def _is_image(data: bytes) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.index.segment_columns import storable
+from gradsnap.reading import reading
 
 KEYS = ("name", "path", "file", "filename", "image", "id")
 """What the column with the images' names may be called; else it is the first."""
@@ -36,9 +37,8 @@ class SideTable:
         self.path = Path(path)
         if not self.path.is_file():
             raise InputError(f"there is no table {self.path}")
-        with self.path.open(
-            encoding="utf-8-sig", newline="", errors="surrogateescape"
-        ) as file:
+        how = {"encoding": "utf-8-sig", "newline": "", "errors": "surrogateescape"}
+        with reading(path, "a table"), open(path, **how) as file:  # type: ignore[call-overload]
             rows = [row for row in csv.reader(file) if row]
         if len(rows) < 2 or len(rows[0]) < 2:
             raise FileFormatError(

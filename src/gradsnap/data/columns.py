@@ -9,6 +9,7 @@ from pathlib import Path
 from gradsnap.data.parquet import parquet_columns
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.progress import track
+from gradsnap.reading import reading
 
 BLOCK = 1 << 16
 """Rows read between two steps of the progress bar."""
@@ -53,7 +54,10 @@ def read_columns(
 
 
 def _csv_columns(table: Path, wanted: Sequence[str]) -> Columns:
-    with table.open(encoding="utf-8-sig", newline="") as file:
+    with (
+        reading(table, "a table"),
+        table.open(encoding="utf-8-sig", newline="") as file,
+    ):
         rows = csv.reader(file)
         header = [name.strip() for name in next(rows, [])]
         places = {name: header.index(name) for name in wanted if name in header}

@@ -13,6 +13,7 @@ from gradsnap.data.dataset import Dataset
 from gradsnap.data.folders import Listing, first_few, image_dataset
 from gradsnap.data.images import ImageOptions
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.reading import reading
 
 TABLE, IMAGES = "labels.csv", "images"
 Rows = tuple[list[str], NDArray[np.bool_]]
@@ -24,7 +25,7 @@ def read_label_list(path: str | os.PathLike[str]) -> Rows:
     Raises:
         FileFormatError: a line with another number of labels, or not of 0 and 1.
     """
-    with Path(path).open(encoding="utf-8") as file:
+    with reading(path, "a list"), Path(path).open(encoding="utf-8") as file:
         return _rows((line.split() for line in file), os.fspath(path))
 
 
@@ -86,7 +87,10 @@ def check_present(root: Path, names: Sequence[str], options: ImageOptions) -> No
 
 
 def _read_table(table: Path) -> Listing:
-    with table.open(encoding="utf-8-sig", newline="") as file:
+    with (
+        reading(table, "a table"),
+        table.open(encoding="utf-8-sig", newline="") as file,
+    ):
         rows = csv.reader(file)
         header = next(rows, [])
         if len(header) < 2:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.reading import reading
 
 MEMBER = "vectors.npy"
 
@@ -91,10 +92,8 @@ def as_vectors(rows: NDArray[Any], indices: Tensor, source: str) -> Tensor:
 
 def map_npy(path: Path) -> MappedVectors:
     """The vectors of a ``.npy`` file, (n, dim) of any number type."""
-    try:
+    with reading(path, "an array"):
         array = np.lib.format.open_memmap(os.fspath(path), mode="r")
-    except (ValueError, EOFError) as error:
-        raise FileFormatError(f"{path} is truncated or no array: {error}") from error
     check_matrix(array.shape, array.dtype, os.fspath(path))
     by_columns = not array.flags.c_contiguous
     return MappedVectors(
@@ -152,13 +151,10 @@ def map_npz(path: Path) -> MappedVectors:
         InputError: there is no such array, or it is compressed.
         FileFormatError: the archive is truncated or not one.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            member = archive.getinfo(MEMBER) if MEMBER in names else None
-            header = None if member is None else _header(archive, member)
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        raise FileFormatError(f"{path} is truncated or no archive: {error}") from error
+    with reading(path, "an archive"), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        member = archive.getinfo(MEMBER) if MEMBER in names else None
+        header = None if member is None else _header(archive, member)
     if member is None or header is None:
         raise InputError(f"{path} needs an array called vectors; it has {names}")
     if member.compress_type != zipfile.ZIP_STORED:
@@ -179,12 +175,10 @@ def map_npz(path: Path) -> MappedVectors:
 
 def npz_array(path: Path, name: str) -> NDArray[Any] | None:
     """An array of the archive, such as ``labels``; None where there is none."""
-    try:
+    with reading(path, f"an archive with {name} that can be read"):
         with np.load(path, allow_pickle=False) as archive:
             found: NDArray[Any] | None = archive.get(name)
-            return found
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        raise FileFormatError(f"{path}: {name} cannot be read: {error}") from error
+        return found
 
 
 def npz_labels(path: Path) -> NDArray[Any] | None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradsnap.data.mapped import as_vectors, check_matrix
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.reading import reading
 
 VECTOR_COLUMNS = ("vectors", "vector", "embeddings", "embedding")
 
@@ -69,7 +70,8 @@ class ParquetVectors:
     def _group(self, number: int) -> NDArray[Any]:
         """The vectors of a row group, (rows, dim)."""
         if self._kept is None or self._kept[0] != number:
-            table = _open(self.path).read_row_group(number, columns=[self.column])
+            with reading(self.path, "Parquet"):
+                table = _open(self.path).read_row_group(number, columns=[self.column])
             matrix = as_matrix(table.column(0).combine_chunks(), self.path)
             check_matrix(matrix.shape, matrix.dtype, f"{self.path}, {self.column}")
             self._kept = (number, matrix)
@@ -87,7 +89,9 @@ def parquet_labels(path: Path) -> NDArray[Any] | None:
     column = _one_of(LABEL_COLUMNS, os.fspath(path))
     if column is None:
         return None
-    values = _open(os.fspath(path)).read(columns=[column]).column(0).combine_chunks()
+    with reading(path, "Parquet"):
+        table = _open(os.fspath(path)).read(columns=[column])
+    values = table.column(0).combine_chunks()
     if values.null_count:
         raise InputError(f"{path}: {values.null_count} rows of {column} are empty")
     if _is_list(values):
@@ -99,7 +103,8 @@ def parquet_columns(path: Path, wanted: Sequence[str]) -> dict[str, list[str]]:
     """Those of the wanted columns that are there, as text."""
     file = _open(os.fspath(path))
     names = [name for name in wanted if name in file.schema_arrow.names]
-    table = file.read(columns=names)
+    with reading(path, "Parquet"):
+        table = file.read(columns=names)
     for name in names:
         empty = table.column(name).null_count
         if empty:
@@ -111,16 +116,13 @@ def parquet_columns(path: Path, wanted: Sequence[str]) -> dict[str, list[str]]:
 
 def _open(path: str) -> Any:
     try:
-        import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise InputError(
             f"reading {path} needs pyarrow: pip install pyarrow"
         ) from error
-    try:
+    with reading(path, "Parquet"):
         return parquet.ParquetFile(path, memory_map=True)
-    except pyarrow.ArrowInvalid as error:
-        raise FileFormatError(f"{path} is truncated or not Parquet: {error}") from error
 
 
 def _one_of(names: tuple[str, ...], path: str) -> str | None:
@@ -148,8 +150,9 @@ def as_matrix(values: Any, path: str) -> NDArray[Any]:
     flat = values.flatten().to_numpy(zero_copy_only=False)
     lengths = compute.list_value_length(values).to_numpy(zero_copy_only=False)
     if len(set(lengths.tolist())) != 1:
+        few, many = lengths.min(initial=0), lengths.max(initial=0)
         raise InputError(
-            f"{path}: lists have {lengths.min()} to {lengths.max()} numbers, expected "
-            f"one length"
+            f"{path}: {len(lengths)} lists have {few} to {many} numbers, expected one "
+            "length"
         )
     return np.asarray(flat).reshape(len(lengths), -1)

@@ -22,7 +22,8 @@ from gradsnap.data.mapped import (
     npz_labels,
 )
 from gradsnap.data.parquet import ParquetVectors, parquet_labels
-from gradsnap.errors import FileFormatError, InputError
+from gradsnap.errors import InputError
+from gradsnap.reading import reading
 
 READERS: dict[str, Callable[[Path], Items]] = {
     ".npy": map_npy,
@@ -109,10 +110,8 @@ def _labels(file: Path) -> NDArray[Any] | None:
     beside = file.with_name(f"{file.stem}.labels.npy")
     if inside is not None or not beside.is_file():
         return inside
-    try:
+    with reading(beside, "an array"):
         labels: NDArray[Any] = np.load(beside, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise FileFormatError(f"{beside} is truncated or no array: {error}") from error
     return labels
 
 

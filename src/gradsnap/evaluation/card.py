@@ -255,10 +255,8 @@ def command_line(arguments: Sequence[str]) -> str:
 def machine() -> str:
     """The processor, or the CUDA device, and the system, in one line."""
     cuda = torch.cuda.is_available()
-    device = torch.cuda.get_device_name() if cuda else platform.processor()
-    return (
-        f"{device or platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
-    )
+    device = torch.cuda.get_device_name() if cuda else platform.machine()
+    return f"{device}, {os.cpu_count()} cores, {platform.system()}"
 
 
 def _version() -> str:

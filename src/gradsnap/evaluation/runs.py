@@ -105,7 +105,7 @@ def load_run(path: str | os.PathLike[str]) -> Run:
         raise InputError(
             f"there is no file {path} to read ({error.strerror})"
         ) from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise FileFormatError(f"{path} is truncated or changed: {error!r}") from error
 
 

@@ -67,13 +67,17 @@ def write_faiss(index: Index, path: str | os.PathLike[str]) -> None:
     made = index_in_faiss(index, items)
     binary = isinstance(made, faiss.IndexBinary)
     write: Any = faiss.write_index_binary if binary else faiss.write_index
-    with replacing(path) as temporary:
-        write(made, os.fspath(temporary))
     beside = Path(os.fspath(path) + NAMES)
+    try:
+        with replacing(path) as temporary:
+            write(made, os.fspath(temporary))
+            if names is not None:  # before the file that needs them
+                write_text(beside, json.dumps(names, indent=0))
+    except (OSError, RuntimeError) as error:  # FAISS says all by the second
+        why = str(error).rpartition("(")[2].rstrip(")") or error
+        raise InputError(f"cannot write {os.fspath(path)}: {why}") from error
     if names is None:
         beside.unlink(missing_ok=True)  # of another index that stood here
-    else:
-        write_text(beside, json.dumps(names, indent=0))
 
 
 def _with_numbers(index: Index) -> tuple[Segment | None, list[str] | None]:

@@ -6,6 +6,7 @@ Files never change once a manifest names them, so opening maps what is large.
 import hashlib
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from safetensors.torch import load_file
 
 from gradsnap.coders import Coder, load_coder
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import check_finite, replacing
+from gradsnap.files import check_finite, read_json, replacing
 from gradsnap.index.index import Index
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
 from gradsnap.index.roots import Roots
@@ -158,10 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         what = "is not an index: it has no manifest.json" if folder.is_dir() else ""
         raise InputError(f"{folder} {what}" if what else f"there is no index {folder}")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise FileFormatError(f"{path} is truncated or not JSON ({error})") from error
+    content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise FileFormatError(f"{path} is not the manifest of an index")
     if content.get("version") != VERSION:
@@ -191,9 +189,7 @@ def check_files(folder: Path, content: Manifest, *, every_byte: bool = False) ->
     """
     for name, entry in content["files"].items():
         path = folder / name
-        if not path.is_file():
-            raise FileFormatError(f"{path} is missing")
-        size = path.stat().st_size
+        size = _size_of(path)
         if size != entry["bytes"]:
             raise FileFormatError(
                 f"{path} is truncated or changed: {size} bytes, "
@@ -201,6 +197,17 @@ def check_files(folder: Path, content: Manifest, *, every_byte: bool = False) ->
             )
         if (every_byte or size <= SMALL) and file_entry(path) != entry:
             raise FileFormatError(f"{path} was changed: its checksum does not fit")
+
+
+def _size_of(path: Path) -> int:
+    """Bytes of a file of ours; links, which we never make, would lead elsewhere."""
+    try:
+        known = path.lstat()
+    except OSError as error:
+        raise FileFormatError(f"{path} is missing ({error.strerror})") from error
+    if not stat.S_ISREG(known.st_mode):
+        raise FileFormatError(f"{path} is a link, a pipe or a folder, and no file")
+    return known.st_size
 
 
 def write_manifest(folder: Path, content: Manifest) -> None:

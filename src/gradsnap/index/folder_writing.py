@@ -15,10 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-
-from gradsnap.errors import FileFormatError, InputError
+from gradsnap.errors import FileFormatError, GradsnapError, InputError
+from gradsnap.files import HELD, flush, remove_left_behind, tensor_bytes
 from gradsnap.index.folder_reading import (
     MANIFEST,
     Manifest,
@@ -38,7 +36,7 @@ from gradsnap.index.segment_files import (
 )
 from gradsnap.index.segments import Segment
 
-LOCK = "writer.lock"
+LOCK = HELD
 
 if sys.platform == "win32":
     import msvcrt
@@ -62,8 +60,8 @@ def save_index(index: Index, path: str | os.PathLike[str]) -> None:
         else:
             with only_writer(folder):
                 content = _replace(index, folder)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"cannot write {folder}: {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
     index.origin = Origin(folder.resolve(), content)
     entries = content["segments"]
     index.items.segments = [
@@ -91,12 +89,15 @@ def _create(index: Index, folder: Path) -> Manifest:
     parent = folder.parent
     if not parent.is_dir():
         raise InputError(f"cannot write {folder}: the folder {parent} does not exist")
-    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}."))
+    start = f".{folder.name[:64]}."
+    remove_left_behind(parent, start)
+    temporary = Path(tempfile.mkdtemp(dir=parent, prefix=start))
     try:
-        content = _write(index, temporary, None)
-        temporary.chmod(0o777 & ~_umask())
-        temporary.rename(folder)
-        _flush(parent)
+        with only_writer(temporary):
+            content = _write(index, temporary, None)
+            temporary.chmod(0o777 & ~_umask())
+            temporary.rename(folder)
+        flush(parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return content
@@ -115,7 +116,9 @@ def _replace(index: Index, folder: Path) -> Manifest:
     try:
         content = _write(index, folder, current, keep=ours)
     except BaseException:
-        _delete_unnamed(folder, current)
+        # The new manifest may stand already, its flush alone having failed.
+        with contextlib.suppress(GradsnapError):
+            _delete_unnamed(folder, read_manifest(folder))
         raise
     _delete_unnamed(folder, content)
     return content
@@ -163,8 +166,8 @@ def _write(
         "segments": entries,
         "files": files,
     }
+    flush(folder)  # the names of the files, before the manifest that lists them
     write_manifest(folder, content)
-    _flush(folder)
     return content
 
 
@@ -181,7 +184,7 @@ def _write_parts(index: Index, folder: Path, stem: str) -> dict[str, str]:
     if state:
         parts["state"] = f"{stem}.state.safetensors"
         whole = {name: value.contiguous() for name, value in state.items()}
-        save_file(whole, folder / parts["state"])
+        (folder / parts["state"]).write_bytes(tensor_bytes(whole))
     return parts
 
 
@@ -197,7 +200,7 @@ def _refiner_kind(refiner: Refiner | None) -> str | None:
 
 def _seal(folder: Path, name: str) -> dict[str, Any]:
     """Size and checksum of a file that has reached the disk."""
-    _flush(folder / name)
+    flush(folder / name)
     return file_entry(folder / name)
 
 
@@ -235,16 +238,6 @@ def _delete_unnamed(folder: Path, content: Manifest) -> None:
         if (ours or path.name.startswith(f".{MANIFEST}.")) and path.name not in named:
             with contextlib.suppress(OSError):
                 path.unlink()
-
-
-def _flush(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():
-        return  # Windows has no handle for a folder
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _umask() -> int:

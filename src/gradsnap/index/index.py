@@ -24,6 +24,7 @@ from gradsnap.index.segments import (
     new_ids,
     sorted_by_list,
 )
+from gradsnap.registry import build
 
 if TYPE_CHECKING:
     from gradsnap.index.folder_reading import Origin
@@ -108,7 +109,8 @@ class Index(Searchable):
         """The empty index of such a ``config``."""
         if coder is None:
             raise InputError(f"an index of kind {cls.kind} needs a coder, got none")
-        return cls(coder, refiner=refiner, **config)
+        own = {"coder": coder, "refiner": refiner}
+        return build({cls.kind: cls}, cls.kind, "index", own, config)
 
     @abstractmethod
     def config(self) -> Config:

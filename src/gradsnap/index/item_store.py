@@ -71,7 +71,7 @@ class ItemStore:
         self._refuse_known(ids)
         if isinstance(ids, list):
             segment.names = PackedStrings.of(ids)
-        elif not np.array_equal(ids, np.arange(ids[0], ids[0] + len(ids))):
+        elif not np.array_equal(ids - ids[0], np.arange(len(ids))):
             segment.ids = narrow(ids)
         else:
             segment.first = int(ids[0])

@@ -32,6 +32,9 @@ Parts = list[Allowed] | None
 TABLE_ENTRIES = 2**24
 """Table entries held at once while searching: 64 MiB."""
 
+MOST_RESULTS = 2**31 - 1
+"""Of a query; what the index cannot fill is padding."""
+
 RERANK_FACTOR = 10
 """How many times k are re-ranked unless ``search`` is told."""
 
@@ -249,8 +252,10 @@ class Searchable(ABC):
     def _nearest(
         self, queries: Queries, k: int, allowed: Parts, rerank: int | None
     ) -> SearchResult:
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise InputError(f"k must be a whole number of at least 1, got {k!r}")
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_RESULTS:
+            raise InputError(
+                f"k must be a whole number from 1 to {MOST_RESULTS}, got {k!r}"
+            )
         wide = self._width(k, rerank)
         size = self.coder.num_codebooks * self.coder.codebook_size
         rows = max(1, TABLE_ENTRIES // (size * self._tables_per_query()))

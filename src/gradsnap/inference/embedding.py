@@ -170,13 +170,18 @@ class EmbeddingStream:
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def blocks(self, title: str) -> Iterator[tuple[Tensor, Tensor]]:
-        """Indices (b,) and embeddings (b, dim) of one block after the other."""
+    def blocks(self, title: str, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """Indices (b,) and embeddings (b, dim) of one block after the other.
+
+        Args:
+            title: of the progress bar.
+            start: the first item; those before are left out.
+        """
         count = len(self.dataset)
-        starts = range(0, count, BLOCK)
+        starts = range(start, count, BLOCK)
         # A block of images takes minutes: the bar is then that of its batches.
-        for start in starts if self.dataset.holds_images else track(starts, title):
-            block = torch.arange(start, min(start + BLOCK, count))
+        for first in starts if self.dataset.holds_images else track(starts, title):
+            block = torch.arange(first, min(first + BLOCK, count))
             yield block, self._embed_new(block)
 
     def sample(self, most: int) -> tuple[Tensor, Tensor]:

@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gradsnap.coders import Coder, load_coder
 from gradsnap.coders.storage import kind_of, rebuilt_coder
 from gradsnap.data import Dataset, ImageOptions, decode_image, open_dataset
-from gradsnap.errors import FileFormatError, InputError
+from gradsnap.errors import FileFormatError, GradsnapError, InputError
 from gradsnap.files import (
     check_finite,
     make_folder,
     prefixed,
+    read_json,
     read_tensors,
     without_prefix,
     write_tensors,
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS, CARD = "config.toml", "weights.safetensors", "card.json"
 FORMAT = "gradsnap-model-2"
 EARLIER = "gradsnap-model-1"
+
+LARGEST = 2**14
+"""Pixels of a side that a folder may ask images to be read at."""
 
 
 @dataclass(frozen=True)
@@ -189,11 +194,7 @@ def load(path: str | os.PathLike[str], network_from: str | None = None) -> Model
         words, tensors = _upgraded(folder, tensors)
     spec = _spec(words, folder)
     coder = rebuilt_coder(words, without_prefix("coder", tensors), str(folder))
-    network = _network(spec, folder, network_from)
-    try:
-        network.load_state_dict(without_prefix("network", tensors))
-    except RuntimeError as error:
-        raise FileFormatError(f"{folder / WEIGHTS} does not fit: {error}") from error
+    network = _filled(spec, folder, network_from, without_prefix("network", tensors))
     check_finite(network.state_dict(), str(folder / WEIGHTS))
     network.requires_grad_(False).eval()
     return Model(network, coder, spec, _card(folder / CARD), folder)
@@ -237,9 +238,56 @@ def place_of_model(index: "Index") -> Path | None:
 
 def _spec(words: dict[str, str], folder: Path) -> NetworkSpec:
     try:
-        return NetworkSpec(**json.loads(words["network"]))
-    except (KeyError, TypeError, ValueError) as error:
+        spec = NetworkSpec(**json.loads(words["network"]))
+        known = isinstance(spec.name, str | None) and isinstance(spec.options, dict)
+        if not known or not all(map(_is_size, (spec.side, spec.channels))):
+            raise TypeError(f"a network called {spec}")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FileFormatError(f"{folder / WEIGHTS} is damaged: {error!r}") from error
+    return spec
+
+
+def _is_size(value: object) -> bool:
+    """Whether it is a number of pixels or channels, or left open."""
+    return value is None or (type(value) is int and 0 < value <= LARGEST)
+
+
+def _filled(
+    spec: NetworkSpec,
+    folder: Path,
+    network_from: str | None,
+    weights: dict[str, Tensor],
+) -> Network:
+    """The network with its weights; what they do not fill is never made.
+
+    A folder may say any size, so a network of ours is first made without memory.
+    """
+    try:
+        if network_from is None:
+            with torch.device("meta"):
+                planned = _network(spec, folder, None).state_dict()
+            _check_same(planned, weights)
+        network = _network(spec, folder, network_from)
+        network.load_state_dict(weights)
+    except GradsnapError:
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{folder / WEIGHTS} does not fit: {error}") from error
+    return network
+
+
+def _check_same(planned: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
+    """Refuses weights of other names or sizes than planned."""
+    missing = [name for name in planned if name not in weights]
+    unknown = [name for name in weights if name not in planned]
+    if missing or unknown:
+        raise ValueError(
+            f"missing are {missing or 'none'}, unknown {unknown or 'none'}"
+        )
+    for name, value in planned.items():
+        if value.shape != weights[name].shape:
+            shapes = f"{tuple(weights[name].shape)}, expected {tuple(value.shape)}"
+            raise ValueError(f"{name} is of shape {shapes}")
 
 
 def _network(spec: NetworkSpec, folder: Path, network_from: str | None) -> Network:
@@ -265,10 +313,9 @@ def _upgraded(
 
 
 def _card(path: Path) -> dict[str, Any]:
-    try:
-        card: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return {}
-    except (OSError, ValueError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}") from error
+    card = read_json(path)
+    if not isinstance(card, dict):
+        raise FileFormatError(f"{path} is damaged: it holds no table")
     return card

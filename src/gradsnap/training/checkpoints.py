@@ -60,7 +60,7 @@ def load_checkpoint(
     try:
         saved = make_config(json.loads(words["config"]))
         step, best = int(words["step"]), float(words["best"])
-    except (KeyError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise FileFormatError(f"{os.fspath(path)} is damaged: {error}") from error
     others = differing(saved, config)
     if others:

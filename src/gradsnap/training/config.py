@@ -19,6 +19,8 @@ from gradsnap.triplets import TRIPLETS
 Options = dict[str, Any]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1, lt=2**63)]
+Length = Annotated[int, Field(ge=1, le=2**20)]
+Side = Annotated[int, Field(ge=1, le=2**14)]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 AtLeastZero = Annotated[float, Field(ge=0)]
 
@@ -79,7 +81,7 @@ class DataSettings(Section):
         "name of a data set, or path of a folder, table or file of vectors", "digits"
     )
     root: str | None = setting("folder of a data set that is given by name")
-    side: Count | None = setting(
+    side: Side | None = setting(
         "pixels of a side that images are read at; None: as the network needs"
     )
     channels: Annotated[int, Field(ge=1, le=3)] | None = setting(
@@ -130,7 +132,7 @@ class NetworkSettings(Section):
         "alexnet, efficientnet-lite0, small, mlp, head, timm/NAME or torchvision/NAME; "
         "None: by the shape of the items"
     )
-    dim: Count | None = setting(
+    dim: Length | None = setting(
         "length of the embedding; None: the network's, or as the coder needs"
     )
     feat: Annotated[str, one_of(EMBEDDING_LAYERS)] = setting(

@@ -13,7 +13,11 @@ from gradsnap.layers import LAYERS, LEARNING_LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
-from gradsnap.training.learner import FIRST_RATE, trunk_is_kept
+from gradsnap.training.learner import (
+    FIRST_RATE,
+    check_coder_options,
+    trunk_is_kept,
+)
 from gradsnap.training.settings import changed, make_config
 from gradsnap.training.supervision import Supervision, supervision_of
 
@@ -154,6 +158,7 @@ def with_parts(config: TrainingConfig) -> TrainingConfig:
         }
         for section, (registry, name) in parts.items()
     }
+    check_coder_options(config.coder)
     dim = kind.dim_of_bits(config.coder.bits, **config.coder.options)
     network = {} if dim is None or config.network.dim is not None else {"dim": dim}
     soft = layer in LEARNING_LAYERS

@@ -18,7 +18,7 @@ from gradsnap.networks import (
     import_network,
     parameter_groups,
 )
-from gradsnap.registry import build, chosen, options_of
+from gradsnap.registry import build, check_options, chosen
 from gradsnap.training.config import (
     CoderSettings,
     LossSettings,
@@ -128,18 +128,18 @@ def new_coder(settings: CoderSettings, dim: int, seed: int) -> Coder:
         InputError: bits that cannot be had, or an unknown option.
     """
     kind = chosen(CODERS, settings.kind, "coder")
-    known = [name for name in options_of(kind) if name not in SIZES]
-    unknown = sorted(settings.options.keys() - set(known))
-    if unknown:
-        raise InputError(
-            f"the coder {settings.kind!r} has no option {', '.join(unknown)}; "
-            f"it has {', '.join(known) or 'none'}"
-        )
+    check_coder_options(settings)
     own = {"seed": seed} | settings.options
     try:
         return kind.of_bits(dim, settings.bits, settings.codebook_size, **own)
     except (TypeError, InputError) as error:
         raise InputError(f"coder {settings.kind!r}: {error}") from error
+
+
+def check_coder_options(settings: CoderSettings) -> None:
+    """Refuses options that the coder does not have, or values of another type."""
+    kind = chosen(CODERS, settings.kind, "coder")
+    check_options(kind, f"coder {settings.kind!r}", settings.options, SIZES)
 
 
 FIRST_RATE = 1e-3

@@ -28,7 +28,7 @@ def read_toml(path: str | os.PathLike[str]) -> Table:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {os.fspath(path)}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of 5,000 digits
         raise InputError(f"{os.fspath(path)} is not TOML: {error}") from error
 
 
@@ -60,7 +60,7 @@ def make_config(
         tables = renamed_settings(tables)
     chosen = _table(tables, "method").get("name", TrainingConfig().method.name)
     complete = tables
-    if chosen in METHODS:  # else the check below has the sentence
+    if isinstance(chosen, str) and chosen in METHODS:  # else it is refused below
         recipe = _still_fitting(METHODS[chosen].tables(chosen), tables)
         complete = _merge(recipe, tables)
     try:
@@ -117,7 +117,11 @@ def literal(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
         return f"[{', '.join(literal(one) for one in value)}]"
-    pairs = (f"{json.dumps(key)} = {literal(one)}" for key, one in value.items())
+    pairs = (
+        f"{json.dumps(key)} = {literal(one)}"
+        for key, one in value.items()
+        if one is not None  # which TOML cannot say
+    )
     return f"{{{', '.join(pairs)}}}"
 
 
@@ -139,7 +143,7 @@ def _override(tables: Table, override: str) -> None:
 def _parse(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number of 5,000 digits
         return text
 
 

@@ -139,7 +139,7 @@ def read_result(path: Path) -> Result | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         return Result(**values | {"trial": Trial(**values["trial"])})
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

@@ -1,0 +1,48 @@
+"""Lives of indexes as tries: one example of the state machine each."""
+
+import random
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from storm import good, machine
+from storm.kind import Kind
+
+LENGTH = 50
+"""Rules of one life."""
+
+EXAMPLES = 6
+"""Lives of one try; Hypothesis begins with the simplest."""
+
+
+class Lives(Kind):
+    """Every index kind and store through adds, removals, saves, kills and readers."""
+
+    name = "lives"
+    weight = 5.0
+    patience = 120.0
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        for variant in good.VARIANTS:
+            good.fresh(variant)
+
+    def attempt(self, numbers: random.Random, place: Path) -> str:
+        live(numbers.randrange(2**30), examples=EXAMPLES)
+        return "answered"
+
+
+def live(chosen: int, examples: int, length: int = LENGTH) -> None:
+    """Runs so many lives from a seed; what fails is made small, and raised."""
+    own = settings(
+        max_examples=examples,
+        stateful_step_count=length,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    test = seed(chosen)(type("Life", (machine.IndexLife,), {}))
+    run_state_machine_as_test(test, settings=own)

@@ -1,0 +1,108 @@
+"""What may come of a try, and how it is counted."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+FINE = ("refused", "answered")
+FAILURES = (
+    "traceback",
+    "hang",
+    "crash",
+    "wrong answer",
+    "silent loss",
+    "code executed",
+)
+
+
+class WrongAnswer(Exception):
+    """Something was answered that is not so."""
+
+
+class SilentLoss(Exception):
+    """Something that was promised to be kept is gone, and nobody said so."""
+
+
+class CodeExecuted(BaseException):
+    """Something of a file was run, or a file outside was opened.
+
+    No ``Exception``: no handler between the file and the storm may swallow it.
+    """
+
+
+NAMED: dict[type[BaseException], str] = {
+    WrongAnswer: "wrong answer",
+    SilentLoss: "silent loss",
+    CodeExecuted: "code executed",
+}
+
+
+def failure_of(error: BaseException) -> str:
+    """What an exception that left a try is counted as."""
+    return NAMED.get(type(error), "traceback")
+
+
+class Failure(NamedTuple):
+    """A try that failed."""
+
+    kind: str
+    seed: int
+    outcome: str
+    words: str
+    """The traceback, or what was seen."""
+
+    @property
+    def sort(self) -> str:
+        """What failures of one cause have in common: the last place in our code."""
+        places = [line for line in self.words.splitlines() if "gradsnap/" in line]
+        return f"{self.outcome} {(places or [self.words])[-1]}"
+
+    def __str__(self) -> str:
+        lines = self.words.strip().splitlines() or [""]
+        places = [line.strip() for line in lines if "src/gradsnap/" in line][-1:]
+        again = f"make storm STORM_SEED={self.seed} KIND={self.kind} TRIES=1"
+        said = [f"{self.kind}: {self.outcome}: {lines[-1][:300]}", *places]
+        return "\n    ".join([*said, f"again: {again}"])
+
+
+@dataclass
+class Tally:
+    """The tries of one kind."""
+
+    kind: str
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, seed: int, outcome: str, words: str = "") -> Failure | None:
+        """Counts a try; the failure, if it was one."""
+        self.counts[outcome] += 1
+        if outcome in FINE:
+            return None
+        failure = Failure(self.kind, seed, outcome, words)
+        self.failures.append(failure)
+        return failure
+
+    @property
+    def tries(self) -> int:
+        """How many there were."""
+        return sum(self.counts.values())
+
+
+def table(tallies: list[Tally]) -> str:
+    """The tallies by kind, as Markdown."""
+    names = ["tries", *FINE, "tracebacks", "hangs", "crashes"]
+    names += ["wrong answers", "silent losses", "code executed", "seconds"]
+    rows = [[tally.kind, *_cells(tally)] for tally in tallies]
+    whole = Tally("all")
+    for tally in tallies:
+        whole.counts += tally.counts
+        whole.seconds += tally.seconds
+    rows.append([whole.kind, *_cells(whole)])
+    lines = ["| kind | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def _cells(tally: Tally) -> list[str]:
+    counts = [tally.tries, *(tally.counts[name] for name in (*FINE, *FAILURES))]
+    return [f"{count:,}" for count in counts] + [f"{tally.seconds:.0f}"]

@@ -1,0 +1,226 @@
+"""Tries in forked processes: a hang is ended, a crash is counted, the rest goes on."""
+
+import contextlib
+import json
+import logging
+import os
+import random
+import resource
+import select
+import shutil
+import signal
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from storm import guard
+from storm.kind import Kind
+from storm.outcomes import Failure, Tally, failure_of
+
+RENEWED = 2000
+"""Tries after which a process is replaced, so that nothing adds up."""
+
+MEMORY = 6 * 2**30
+"""Bytes of addresses a process may take beyond what it has: huge numbers fail fast."""
+
+
+def scratch() -> Path:
+    """A new folder in memory where there is such a place."""
+    shared = Path("/dev/shm")
+    parent = shared if os.access(shared, os.W_OK) else None
+    return Path(tempfile.mkdtemp(prefix="storm-", dir=parent))
+
+
+class Worker:
+    """A forked process that works through its seeds and reports by a pipe."""
+
+    def __init__(self, kind: Kind, seeds: Iterator[int], most: int) -> None:
+        self.kind = kind
+        self.place = scratch()
+        reads, writes = os.pipe()
+        chosen = [seed for _, seed in zip(range(most), seeds, strict=False)]
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(reads)
+            _work(kind, chosen, self.place, writes)
+        os.close(writes)
+        self.reads, self._rest = reads, b""
+        self.current: int | None = None
+        self.left = set(chosen)
+        self.heard = time.monotonic()
+        self.used = 0.0
+
+    def reports(self) -> Iterator[tuple[int, str, str]]:
+        """What was said since: seed, outcome, words."""
+        data = os.read(self.reads, 65_536)
+        if not data:
+            raise EOFError
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self.heard, self.used = time.monotonic(), processor_seconds(self.pid)
+        for line in lines:
+            seed, outcome, words = json.loads(line)
+            if outcome == "begun":
+                self.current = seed
+            else:
+                self.current = None
+                self.left.discard(seed)
+                yield seed, outcome, words
+
+    @property
+    def hangs(self) -> bool:
+        """Whether its try has worked, or waited, for too long."""
+        if self.current is None:
+            return False
+        waited = time.monotonic() - self.heard
+        if waited < self.kind.patience:
+            return False
+        worked, state = processor_seconds(self.pid) - self.used, state_of(self.pid)
+        return worked > self.kind.patience or state == "S"  # busy, or asleep for good
+
+    def end(self) -> int:
+        """Ends the process, if it is still there; its exit status."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.reads)
+        shutil.rmtree(self.place, ignore_errors=True)
+        return status
+
+
+def run(
+    kind: Kind,
+    seeds: Iterator[int],
+    deadline: float,
+    *,
+    workers: int,
+    told: Callable[[Failure], None],
+) -> Tally:
+    """Tries one kind until the seeds or the time are over.
+
+    Args:
+        kind: of the tries.
+        seeds: of the tries, one each.
+        deadline: in ``time.monotonic`` seconds.
+        workers: processes side by side.
+        told: called with each failure as it is seen.
+    """
+    tally, started = Tally(kind.name), time.monotonic()
+    crew = [Worker(kind, seeds, RENEWED) for _ in range(workers)]
+    while crew and time.monotonic() < deadline:
+        for worker in _with_news(crew):
+            if not _heard(worker, tally, told):
+                crew.remove(worker)
+                crew += _renewed(kind, worker, seeds)
+    for worker in crew:
+        worker.end()
+    tally.seconds = time.monotonic() - started
+    return tally
+
+
+def _with_news(crew: list[Worker]) -> list[Worker]:
+    ready, _, _ = select.select([one.reads for one in crew], [], [], 0.5)
+    return [one for one in crew if one.reads in ready or one.hangs]
+
+
+def _heard(worker: Worker, tally: Tally, told: Callable[[Failure], None]) -> bool:
+    """Counts what a worker said; whether it is still at work."""
+    failures: list[Failure | None] = []
+    alive = True
+    try:
+        if worker.hangs:
+            raise TimeoutError
+        failures += [tally.add(*report) for report in worker.reports()]
+    except TimeoutError:
+        failures.append(_last_words(worker, tally, "hang", "no end in sight"))
+        alive = False
+        worker.end()
+    except EOFError:
+        alive = False
+        status = worker.end()
+        if worker.current is not None:
+            what = f"ended by signal {os.WTERMSIG(status)}" if status else "ended"
+            failures.append(_last_words(worker, tally, "crash", what))
+    for failure in failures:
+        if failure is not None:
+            told(failure)
+    return alive
+
+
+def _last_words(worker: Worker, tally: Tally, outcome: str, words: str) -> Any:
+    seed = worker.current
+    if seed is None:
+        return None
+    worker.left.discard(seed)
+    return tally.add(seed, outcome, words)
+
+
+def _renewed(kind: Kind, before: Worker, seeds: Iterator[int]) -> list[Worker]:
+    """A process for what the one before has left, then for new seeds."""
+    rest = iter(sorted(before.left))
+    worker = Worker(kind, rest if before.left else seeds, RENEWED)
+    if worker.left:
+        return [worker]
+    worker.end()
+    return []
+
+
+def _work(kind: Kind, seeds: list[int], place: Path, pipe: int) -> NoReturn:
+    """The life of a forked process."""
+    _limit_memory()
+    guard.install()
+    logging.disable()
+    warnings.filterwarnings("error", category=RuntimeWarning, module=r"gradsnap\.")
+    for seed in seeds:
+        _say(pipe, seed, "begun", "")
+        outcome, words = one_try(kind, seed, place / str(seed))
+        _say(pipe, seed, outcome, words)
+    os._exit(0)
+
+
+def one_try(kind: Kind, seed: int, place: Path) -> tuple[str, str]:
+    """Outcome and words of the try of a seed, in a new folder."""
+    place.mkdir()
+    (place.parent / guard.SECRET).write_text("nobody may read this")
+    guard.arm(True)
+    try:
+        return kind.attempt(random.Random(f"{kind.name} {seed}"), place), ""
+    except BaseException as error:  # whatever it is, it is to be counted
+        return failure_of(error), traceback.format_exc()
+    finally:
+        guard.arm(False)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _say(pipe: int, *words: Any) -> None:
+    line = (json.dumps(words) + "\n").encode()
+    while line:
+        line = line[os.write(pipe, line) :]
+
+
+def _limit_memory() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(
+        resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, hard)
+    )
+
+
+def state_of(pid: int) -> str:
+    """R for at work, S for asleep, D for waiting for a disk."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def processor_seconds(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
