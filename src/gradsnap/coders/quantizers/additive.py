@@ -5,17 +5,13 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.codeword_tables import pair_tables, unary_tables
 from gradsnap.coders.quantizers.kmeans import accumulate
 from gradsnap.coders.quantizers.local_search import Energy, local_search
 from gradsnap.coders.quantizers.quantizer import chunks
 from gradsnap.coders.quantizers.residual import GeneralizedResidualQuantizer, start_of
-from gradsnap.coders.quantizers.summed import (
-    BeamOptions,
-    SummedQuantizer,
-    beam_codes,
-    pair_tables,
-    unary_tables,
-)
+from gradsnap.coders.quantizers.summed import BeamOptions, SummedQuantizer
 from gradsnap.progress import track
 
 RIDGE = 1e-2

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers.codeword_tables import pair_sums
 from gradsnap.coders.quantizers.kmeans import argmin_
-from gradsnap.coders.quantizers.summed import pair_sums
 
 EXCHANGED = 4
 """In how many codebooks a round of local search exchanges the codeword."""

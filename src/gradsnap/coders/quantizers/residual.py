@@ -5,14 +5,10 @@ from typing import TypeVar, Unpack
 from torch import Tensor
 
 from gradsnap.coders.coder import Reduce
+from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.codeword_tables import residual_of_others, sum_codewords
 from gradsnap.coders.quantizers.kmeans import assign, kmeans, progressive_kmeans
-from gradsnap.coders.quantizers.summed import (
-    BeamOptions,
-    SummedQuantizer,
-    beam_codes,
-    residual_of_others,
-    sum_codewords,
-)
+from gradsnap.coders.quantizers.summed import BeamOptions, SummedQuantizer
 from gradsnap.progress import track
 
 RECLUSTER_STEPS = 4
