@@ -5,8 +5,13 @@ import torch
 
 from gradsnap.coders.quantizers.beam import beam_search, compiled_beam
 from gradsnap.coders.quantizers.codeword_tables import pair_tables, unary_tables
+from gradsnap.coders.quantizers.local_search import (
+    Energy,
+    compiled_search,
+    local_search,
+)
 from tests.conftest import gaussian, needs_numba
-from tests.test_quantizers_exact import random_codebooks
+from tests.test_quantizers_exact import random_codebooks, random_codes
 
 pytestmark = needs_numba
 
@@ -23,3 +28,18 @@ def test_both_beams_agree_to_the_bit(
     expected = beam_search(unaries, pairs, beam, keep)
     assert torch.equal(scores, expected[0])
     assert torch.equal(codes, expected[1])
+
+
+@pytest.mark.parametrize("num_codebooks", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("size", [2, 32, 256])
+def test_both_local_searches_agree_to_the_bit(num_codebooks: int, size: int) -> None:
+    codebooks = random_codebooks(num_codebooks, size).float()
+    unaries = unary_tables(gaussian(70, 5, seed=1), codebooks)
+    energy = Energy(unaries, pair_tables(codebooks))
+    start = random_codes(70, num_codebooks, size)
+    before = start.clone()
+    for rounds in (0, 1, 6):
+        found = compiled_search(energy, start, rounds, seed=3)
+        assert torch.equal(found, local_search(energy, start, rounds, seed=3))
+    assert torch.equal(start, before)
+    assert not torch.equal(found, start)

@@ -57,33 +57,49 @@ def lane_minima(line: Array, least: Array, scratch: Array) -> None:
 
 
 @compiled
+def _add_ends(
+    first: Array, second: Array, unary: Array, score: float, line: Array
+) -> None:
+    for k in range(line.shape[0]):
+        line[k] = ((first[k] + second[k]) + unary[k]) + score
+
+
+@compiled
 def _add_two(first: Array, second: Array, line: Array) -> None:
     for k in range(line.shape[0]):
         line[k] = first[k] + second[k]
 
 
 @compiled
-def _add_three(first: Array, second: Array, third: Array, line: Array) -> None:
-    """In one pass, which spares the line a round to memory and back."""
-    for k in range(line.shape[0]):
-        line[k] = (first[k] + second[k]) + third[k]
-
-
-@compiled
-def _add_pairs(pairs: Array, m: int, code: Array, unary: Array, line: Array) -> None:
+def _extended(
+    pairs: Array, code: Array, unary: Array, score: float, line: Array
+) -> None:
     """The line (K,) of what a code (m,) becomes with each codeword of codebook m.
 
-    Added in the order of the codebooks, the unary part (K,) last.
+    Args:
+        pairs: of codebook m, (M·K, K); added in the order of the codebooks.
+        code: m codewords.
+        unary: added then, (K,).
+        score: of the code, added last.
+        line: filled.
     """
-    size = line.shape[0]
-    first = pairs[m, code[0]]
-    if m == 1:
-        _add_two(first, unary, line)
+    size, last = line.shape[0], code.shape[0] - 1
+    if last == 0:
+        _add_two(pairs[code[0]], unary, line)
+        for k in range(size):
+            line[k] += score
         return
-    for j in range(1, m - 1):
-        _add_two(first, pairs[m, j * size + code[j]], line)
-        first = line
-    _add_three(first, pairs[m, (m - 1) * size + code[m - 1]], unary, line)
+    if last == 1:
+        _add_ends(pairs[code[0]], pairs[size + code[1]], unary, score, line)
+        return
+    _add_two(pairs[code[0]], pairs[size + code[1]], line)
+    for j in range(2, last):
+        row = pairs[j * size + code[j]]
+        for k in range(size):
+            line[k] += row[k]
+    row = pairs[last * size + code[last]]
+    for k in range(size):
+        line[k] = ((line[k] + row[k]) + unary[k]) + score
 
 
 @compiled
@@ -143,9 +159,7 @@ def beam_search(
                 if m == 0:
                     line[:] = unary
                 else:
-                    _add_pairs(pairs, m, now[state], unary, line)
-                    for k in range(size):
-                        line[k] += best[state]
+                    _extended(pairs[m], now[state, :m], unary, best[state], line)
                 lane_minima(line, least[state], scratch)
                 tops[state] = lowest(least[state])
             new = min(beam, count * size)
