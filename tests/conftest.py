@@ -9,10 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradsnap import compiled
 from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, product
 from gradsnap.registry import options_of
 from tests.platforms import BROWSER
+
+needs_numba = pytest.mark.skipif(not compiled.installed(), reason="needs numba")
 
 ALL_FITS = product.FITS
 product.FITS = 1  # one fit is enough for laws; several are tested on their own

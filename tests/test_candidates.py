@@ -18,13 +18,10 @@ from gradsnap.coders.quantizers.candidates import (
 )
 from gradsnap.coders.tables import sums_of_all, sums_of_own
 from tests import reference
-from tests.conftest import clustered, every_code
+from tests.conftest import clustered, every_code, needs_numba
 
 Search = Callable[[Tensor, int], Candidates]
 
-needs_numba = pytest.mark.skipif(
-    not compiled.installed(), reason="needs the extra 'fast' (numba)"
-)
 SEARCHES = [
     pytest.param(compiled_sums, id="compiled", marks=needs_numba),
     pytest.param(folded_sums, id="folded"),

@@ -1,6 +1,7 @@
 """Each method against its formula written as a loop, and against faiss."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import faiss
@@ -21,21 +22,33 @@ from gradsnap.coders.quantizers import (
     residual,
 )
 from gradsnap.coders.quantizers.additive import least_squares, pair_counts
-from gradsnap.coders.quantizers.composite import ConstantCrossEnergy, spread_blocks
-from gradsnap.coders.quantizers.local_search import Energy, icm, local_search
-from gradsnap.coders.quantizers.optimized import balanced_directions
-from gradsnap.coders.quantizers.summed import (
+from gradsnap.coders.quantizers.beam import (
+    Found,
     beam_codes,
     beam_search,
+    compiled_beam,
+)
+from gradsnap.coders.quantizers.codeword_tables import (
     pair_sums,
     pair_tables,
     sum_codewords,
     unary_tables,
 )
+from gradsnap.coders.quantizers.composite import ConstantCrossEnergy, spread_blocks
+from gradsnap.coders.quantizers.local_search import Energy, icm, local_search
+from gradsnap.coders.quantizers.optimized import balanced_directions
 from gradsnap.coders.rotations import procrustes
 from gradsnap.errors import InputError
 from tests import reference
-from tests.conftest import DIM, clustered, every_code, fitted, gaussian, variance
+from tests.conftest import (
+    DIM,
+    clustered,
+    every_code,
+    fitted,
+    gaussian,
+    needs_numba,
+    variance,
+)
 
 
 def random_codebooks(
@@ -280,12 +293,21 @@ def test_additive_cross_terms_are_true(kind: str) -> None:
     np.testing.assert_allclose(quantizer.cross_terms(codes).numpy(), loop, atol=1e-9)
 
 
+SEARCHES = [
+    pytest.param(compiled_beam, id="compiled", marks=needs_numba),
+    pytest.param(beam_search, id="torch"),
+]
+
+
 @pytest.mark.parametrize("beam", [1, 2, 5, 20, 64])
 @pytest.mark.parametrize("num_codebooks", [1, 3])
-def test_beam_search_is_its_loop(beam: int, num_codebooks: int) -> None:
+@pytest.mark.parametrize("search", SEARCHES)
+def test_beam_search_is_its_loop(
+    beam: int, num_codebooks: int, search: Callable[..., Found]
+) -> None:
     codebooks, x = random_codebooks(num_codebooks), gaussian(10, 5, seed=1).double()
-    scores, codes = beam_search(
-        unary_tables(x, codebooks), pair_tables(codebooks), beam
+    scores, codes = search(
+        unary_tables(x, codebooks), pair_tables(codebooks), beam, beam
     )
     for i, row in enumerate(x.numpy()):
         expected = reference.beam_search(row, codebooks.numpy(), beam)

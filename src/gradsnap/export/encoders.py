@@ -13,7 +13,7 @@ from gradsnap.coders.quantizers import (
     ProductQuantizer,
     ResidualQuantizer,
 )
-from gradsnap.coders.quantizers.summed import pair_tables
+from gradsnap.coders.quantizers.codeword_tables import pair_tables
 from gradsnap.errors import InputError
 
 

@@ -5,17 +5,18 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.codeword_tables import pair_tables, unary_tables
 from gradsnap.coders.quantizers.kmeans import accumulate
-from gradsnap.coders.quantizers.local_search import Energy, local_search
+from gradsnap.coders.quantizers.local_search import (
+    Energy,
+    can_compile,
+    compiled_search,
+    local_search,
+)
 from gradsnap.coders.quantizers.quantizer import chunks
 from gradsnap.coders.quantizers.residual import GeneralizedResidualQuantizer, start_of
-from gradsnap.coders.quantizers.summed import (
-    BeamOptions,
-    SummedQuantizer,
-    beam_codes,
-    pair_tables,
-    unary_tables,
-)
+from gradsnap.coders.quantizers.summed import BeamOptions, SummedQuantizer
 from gradsnap.progress import track
 
 RIDGE = 1e-2
@@ -102,8 +103,9 @@ class AdditiveQuantizer(SummedQuantizer):
         pairs = pair_tables(self.codebooks)
         rows = chunks(x, self.num_codebooks * self.codebook_size)
         starts = codes.split(len(rows[0]))
+        improve = compiled_search if can_compile(x) else local_search
         done = [
-            local_search(
+            improve(
                 Energy(unary_tables(part, self.codebooks), pairs), start, rounds, seed
             )
             for part, start in zip(rows, starts, strict=True)

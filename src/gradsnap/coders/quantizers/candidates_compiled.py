@@ -1,10 +1,11 @@
 """The k smallest sums, compiled: what ``candidates.smallest_sums`` does, on a CPU.
 
-Needs the extra ``fast`` (numba). One row at a time: a limit on the sum is guessed
-from the row before; codewords below it make short lists; the lists are added up
-one after the other, dropping what exceeds the limit. Any partial sum is itself the
-sum of a full code (the nearest codeword everywhere else), so the k-th smallest
-partial sum is always a valid limit: a wrong guess costs time, never exactness.
+One row at a time: a limit on the sum is guessed from how near the row's nearest
+codewords are, and how far that reached in the rows before; codewords below it make
+short lists; the lists are added up one after the other, dropping what exceeds the
+limit. Any partial sum is itself the sum of a full code (the nearest codeword everywhere
+else), so the k-th smallest partial sum is always a valid limit: a wrong guess costs
+time, never exactness.
 """
 
 from typing import Any
@@ -12,6 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsnap.coders.quantizers.shortlists_compiled import (
+    LANES,
+    Lists,
+    look,
+    shortlist,
+)
 from gradsnap.compiled import compiled
 
 Array = NDArray[Any]
@@ -21,9 +28,9 @@ Partial = tuple[Array, Array, Array]
 BINS = 512
 TOP_BIN = np.float32(BINS - 2)
 INFINITE = np.float32(np.inf)
-GUESS = np.float32(1.05)
-RETRY = np.float32(1.1)
-QUARTER = np.float32(0.25)
+GUESS = np.float32(1.1)
+RETRY = np.float32(1.05)
+EIGHT, EIGHTH = np.float32(8), np.float32(0.125)
 TINY = np.float32(1e-30)
 
 
@@ -33,36 +40,6 @@ def _largest(values: Array, count: int) -> Any:
     for i in range(count):
         top = max(top, values[i])
     return top
-
-
-@compiled
-def _lowest(values: Array) -> Any:
-    low = values[0]
-    for i in range(values.shape[0]):
-        low = min(low, values[i])
-    return low
-
-
-@compiled
-def _shortlist(
-    entries: Array, low: float, limit: float, gaps: Array, words: Array
-) -> int:
-    """The nearest codewords within ``limit``, sorted; as many as the list holds."""
-    room = gaps.shape[0]
-    count = 0
-    for word in range(entries.shape[0]):
-        gap = entries[word] - low
-        if gap > limit or (count == room and gap >= gaps[room - 1]):
-            continue
-        i = min(count, room - 1)
-        while i > 0 and gaps[i - 1] > gap:
-            gaps[i] = gaps[i - 1]
-            words[i] = words[i - 1]
-            i -= 1
-        gaps[i] = gap
-        words[i] = word
-        count = min(count + 1, room)
-    return count
 
 
 @compiled
@@ -180,10 +157,48 @@ def _add_list(
 
 
 @compiled
+def _fold(
+    partial: Partial,
+    tables: tuple[Array, Array],
+    lists: Lists,
+    limit: float,
+    k: int,
+    bins: Array,
+) -> int:
+    """Adds up short lists of all codebooks within the limit; how many sums there are.
+
+    Args:
+        partial: filled.
+        tables: entries of one row (M, K), and the least of each codebook (M,).
+        lists: room for the short lists.
+        limit: on the sums, less the sum of the least entries.
+        k: how many sums are wanted.
+        bins: scratch.
+    """
+    entries, lows = tables
+    partial[0][0, 0] = 0
+    count = 1
+    for m in range(entries.shape[0]):
+        near = shortlist(entries[m], lows[m], limit, lists)
+        short = (lists[0][:near], lists[1])
+        count, limit = _add_list(partial, short, m, count, limit, k, bins)
+    return count
+
+
+@compiled
 def _next_guess(guess: float, found: int, k: int, attempt: int) -> Any:
-    if attempt > 2 or guess <= 0:
+    if attempt > 3 or guess <= 0:
         return INFINITE
-    return guess * RETRY * np.float32(k / max(found, 1)) ** QUARTER
+    return guess * RETRY * np.float32(k / max(found, 1)) ** EIGHTH
+
+
+@compiled
+def _next_share(share: float, limit: float, reach: float) -> Any:
+    """The share of the reach that the next row may need, from one row more."""
+    if reach <= 0 or limit <= 0:
+        return share
+    found = limit / reach
+    return found if share == INFINITE else share + (found - share) / EIGHT
 
 
 @compiled
@@ -231,28 +246,27 @@ def smallest_sums(tables: Array, k: int, distances: Array, codes: Array) -> None
     parents = np.empty((num_codebooks + 1, room), np.int32)
     words = np.empty((num_codebooks + 1, room), np.int32)
     partial = (sums, parents, words)
-    gaps = np.empty(min(size, k), tables.dtype)
-    short = np.empty(min(size, k), np.int32)
+    lists = (
+        np.empty(min(size, k), tables.dtype),
+        np.empty(min(size, k), np.int32),
+        np.empty(size + 1, np.int32),
+    )
+    lanes = np.empty(min(size, LANES), tables.dtype)
+    lows, scratch = np.zeros(num_codebooks, lanes.dtype), np.empty(size, lanes.dtype)
     bins = np.empty(BINS, np.int32)
     order = np.empty(room, np.int32)
     sums[0, 0] = INFINITE
-    guess = sums[0, 0]
+    share = sums[0, 0]  # of the k-th sum in the reach, in the rows before
     for row in range(rows):
+        reach = look(tables[row], lows, lanes, scratch)
+        guess = share * GUESS * reach if reach > 0 else INFINITE
         count = 0
         attempt = 0
         while count < k:
-            limit = guess
-            sums[0, 0] = 0
-            count = 1
-            for m in range(num_codebooks):
-                low = _lowest(tables[row, m])
-                near = _shortlist(tables[row, m], low, limit, gaps, short)
-                count, limit = _add_list(
-                    partial, (gaps[:near], short), m, count, limit, k, bins
-                )
+            count = _fold(partial, (tables[row], lows), lists, guess, k, bins)
             attempt += 1
             guess = _next_guess(guess, count, k, attempt)
         _order(sums[num_codebooks], count, k, bins, order)
-        guess = sums[num_codebooks, order[k - 1]] * GUESS
+        share = _next_share(share, sums[num_codebooks, order[k - 1]], reach)
         _write(partial, order, tables[row], distances[row], codes[row])
         _settle(distances[row], codes[row])

@@ -1,13 +1,22 @@
 """Codes by local search: one codebook at a time, with exchanges in between."""
 
+from collections.abc import Callable
+from types import ModuleType
+
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers.codeword_tables import pair_sums
 from gradsnap.coders.quantizers.kmeans import argmin_
-from gradsnap.coders.quantizers.summed import pair_sums
+from gradsnap.compiled import kernels, spread
 
 EXCHANGED = 4
 """In how many codebooks a round of local search exchanges the codeword."""
+
+SWEEPS = 4
+"""Of ICM, at most, in each round."""
+
+ROWS_PER_THREAD = 64
 
 
 class Energy:
@@ -31,7 +40,10 @@ class Energy:
 
     def total(self, codes: Tensor) -> Tensor:
         """Energy of codes (n, M): (n,)."""
-        own = self.unaries.gather(2, codes[..., None]).sum(dim=(1, 2))
+        entries = self.unaries.gather(2, codes[..., None])[..., 0]
+        own = entries[:, 0]
+        for m in range(1, codes.shape[1]):
+            own = own + entries[:, m]  # in the kernel's order
         return own + self.cross(codes)
 
     def cross(self, codes: Tensor) -> Tensor:
@@ -49,7 +61,7 @@ class Energy:
         return new.where(gain[:, None], old)
 
 
-def icm(energy: Energy, codes: Tensor, sweeps: int = 4) -> Tensor:
+def icm(energy: Energy, codes: Tensor, sweeps: int = SWEEPS) -> Tensor:
     """Iterated conditional modes: each codebook its best codeword given the others."""
     codes = codes.clone()
     for _ in range(sweeps):
@@ -70,27 +82,66 @@ def local_search(energy: Energy, codes: Tensor, rounds: int, seed: int) -> Tenso
     Returns:
         Codes (n, M), nowhere worse than the given ones.
     """
-    generator = torch.Generator().manual_seed(seed)
     codes = energy.better(codes, icm(energy, codes))
     num_codebooks, size = energy.unaries.shape[1:]
-    for _ in range(rounds if num_codebooks > 1 else 0):
-        other = _exchange(codes, size, generator)
-        codes = energy.better(codes, icm(energy, other))
+    for turn in zip(*exchanges(rounds, num_codebooks, size, seed), strict=True):
+        codes = energy.better(codes, icm(energy, _exchanged(codes, size, turn)))
     return codes
 
 
-def _exchange(codes: Tensor, size: int, generator: torch.Generator) -> Tensor:
+def compiled_search(energy: Energy, codes: Tensor, rounds: int, seed: int) -> Tensor:
+    """``local_search`` by the compiled kernel, for rows ``can_compile`` accepts."""
+    run: Callable[..., None] = _kernels().local_search  # type: ignore[union-attr]
+    unaries, pairs, codes = energy.unaries, energy.pairs.numpy(), codes.clone()
+    drawn = exchanges(rounds, *unaries.shape[1:], seed)
+    turns = tuple(part.numpy() for part in drawn)
+    parts = max(1, min(torch.get_num_threads(), len(codes) // ROWS_PER_THREAD))
+    jobs = list(
+        zip(unaries.tensor_split(parts), codes.tensor_split(parts), strict=True)
+    )
+    spread(lambda job: run(job[0].numpy(), pairs, turns, SWEEPS, job[1].numpy()), jobs)
+    return codes
+
+
+def can_compile(x: Tensor) -> bool:
+    """Whether codes of rows like x (n, dim) are searched by the kernel."""
+    plain = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+    return plain and _kernels() is not None
+
+
+def _kernels() -> ModuleType | None:
+    return kernels("gradsnap.coders.quantizers.local_search_compiled")
+
+
+Exchanges = tuple[Tensor, Tensor, Tensor]
+
+
+def exchanges(rounds: int, num_codebooks: int, size: int, seed: int) -> Exchanges:
+    """What local search exchanges, drawn once for all rows.
+
+    Returns:
+        Of each round and codebook, (rounds, M): a shift and a factor, by which another
+        codeword is found, and whether the codeword is kept instead.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    rounds = rounds if num_codebooks > 1 else 0
+    shape = (rounds, num_codebooks)
+    shifts, factors = (torch.empty(shape, dtype=torch.int64) for _ in range(2))
+    kept = torch.ones(shape, dtype=torch.bool)
+    for turn in range(rounds):
+        shifts[turn].random_(1, size, generator=generator)
+        factors[turn].random_(0, size, generator=generator).bitwise_or_(1)
+        order = torch.randperm(num_codebooks, generator=generator)
+        kept[turn, order[:EXCHANGED]] = False
+    return shifts, factors, kept
+
+
+def _exchanged(codes: Tensor, size: int, turn: tuple[Tensor, ...]) -> Tensor:
     """Other codewords in up to ``EXCHANGED`` codebooks of codes (n, M).
 
     Which ones is a function of the row's own code, with numbers drawn once for all
     rows: rows get different exchanges, and none depends on the rows beside it.
     """
-    num_codebooks = codes.shape[1]
-    shifts = torch.randint(1, size, (num_codebooks,), generator=generator)
-    factors = torch.randint(0, size, (num_codebooks,), generator=generator) | 1
-    order = torch.randperm(num_codebooks, generator=generator)
-    kept = torch.ones(num_codebooks, dtype=torch.bool)
-    kept[order[:EXCHANGED]] = False
-    shifts, factors, kept = (t.to(codes.device) for t in (shifts, factors, kept))
+    shifts, factors, kept = (drawn.to(codes.device) for drawn in turn)
     mixed = (codes + shifts + factors * codes.roll(1, dims=1)).remainder_(size)
     return codes.where(kept, mixed)

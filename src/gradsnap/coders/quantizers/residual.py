@@ -2,20 +2,22 @@
 
 from typing import TypeVar, Unpack
 
+import torch
 from torch import Tensor
 
 from gradsnap.coders.coder import Reduce
+from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.codeword_tables import residual_of_others, sum_codewords
 from gradsnap.coders.quantizers.kmeans import assign, kmeans, progressive_kmeans
-from gradsnap.coders.quantizers.summed import (
-    BeamOptions,
-    SummedQuantizer,
-    beam_codes,
-    residual_of_others,
-    sum_codewords,
-)
+from gradsnap.coders.quantizers.quantizer import ROWS_PER_CODEWORD
+from gradsnap.coders.quantizers.shrinking import shrunk_means
+from gradsnap.coders.quantizers.summed import BeamOptions, SummedQuantizer
 from gradsnap.progress import track
 
 RECLUSTER_STEPS = 4
+
+SHRINKING_SWEEPS = 3
+"""Over all codebooks, at the end of GRVQ's ``fit``."""
 
 
 class ResidualQuantizer(SummedQuantizer):
@@ -38,13 +40,32 @@ class ResidualQuantizer(SummedQuantizer):
         self.codebooks.zero_()
         residual = x
         for m in track(range(self.num_codebooks), "fitting stages"):
-            found = progressive_kmeans(
+            words, _ = progressive_kmeans(
                 residual, self.codebook_size, generator=generator
             )
-            self.codebooks[m], self.counts[m] = found
-            stages = self.codebooks[: m + 1]
-            codes = beam_codes(x, stages, self.beam_size)[1][:, 0]
-            residual = x - sum_codewords(codes, stages)
+            given = assign(residual[None], words[None])[0]
+            words, counts = shrunk_means(residual, given, words)
+            self.codebooks[m] = words
+            self.counts[m] = counts * (len(x) / len(residual))
+            residual = self._left(x, m + 1, generator)
+
+    def _left(self, x: Tensor, stages: int, generator: torch.Generator) -> Tensor:
+        """What the first stages leave of x (n, dim): rows for the next one to learn.
+
+        Of all codes in the beam, with the best one twice. Each may turn out the best
+        with the next codeword, and learning from the best alone fits the rows of x too
+        closely. A seeded sample where they are more than a codebook can use.
+        """
+        codebooks = self.codebooks[:stages]
+        codes = beam_codes(x, codebooks, self.beam_size, keep=self.beam_size)[1]
+        codes = torch.cat([codes, codes[:, :1]], dim=1)  # (n, b + 1, stages)
+        places = torch.arange(codes.shape[0] * codes.shape[1])
+        most = max(len(x), ROWS_PER_CODEWORD * self.codebook_size)
+        if len(places) > most:
+            places = torch.randperm(len(places), generator=generator)[:most]
+        places = places.to(x.device)
+        rows = x[places.div(codes.shape[1], rounding_mode="floor")]
+        return rows - sum_codewords(codes.flatten(0, 1)[places], codebooks)
 
     def _target(self, x: Tensor, codes: Tensor, m: int, reduce: Reduce) -> Tensor:
         """What stage m should reconstruct: what the stages before it left, (n, dim)."""
@@ -90,6 +111,15 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
             for m in range(self.num_codebooks):
                 self._recluster(x, codes, m)
             codes = better_codes(x, codes, self._encode(x), self.codebooks)
+        for _ in range(SHRINKING_SWEEPS):
+            for m in range(self.num_codebooks):
+                self._shrink(x, codes, m)
+
+    def _shrink(self, x: Tensor, codes: Tensor, m: int) -> None:
+        """Codebook m anew for the codes (n, M), all others fixed."""
+        target = residual_of_others(x, codes, self.codebooks, m)
+        found = shrunk_means(target, codes[:, m], self.codebooks[m])
+        self.codebooks[m], self.counts[m] = found
 
     def _recluster(self, x: Tensor, codes: Tensor, m: int) -> None:
         """A step of k-means on codebook m, all others fixed; codes in place."""

@@ -12,16 +12,16 @@ from typing import Unpack
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from gradsnap.coders.coder import Reduce
-from gradsnap.coders.quantizers.kmeans import accumulate, follow
-from gradsnap.coders.quantizers.quantizer import (
-    Candidates,
-    Common,
-    Quantizer,
-    chunks,
+from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.codeword_tables import (
+    residual_of_others,
+    sum_codewords,
+    unary_tables,
 )
+from gradsnap.coders.quantizers.kmeans import accumulate, follow
+from gradsnap.coders.quantizers.quantizer import Candidates, Common, Quantizer
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
@@ -118,111 +118,3 @@ class SummedQuantizer(Quantizer):
         norms = self.codebooks.square().sum(dim=2)  # (M, K)
         own = norms.T.gather(0, codes).sum(dim=1)
         return self._decode(codes).square().sum(dim=1) - own
-
-
-def residual_of_others(x: Tensor, codes: Tensor, codebooks: Tensor, m: int) -> Tensor:
-    """The rows x (n, dim) less the codewords of all codebooks but m, (n, dim)."""
-    return x - sum_codewords(codes, codebooks) + codebooks[m, codes[:, m]]
-
-
-def codeword_offsets(codes: Tensor, codebook_size: int) -> Tensor:
-    """Where each codebook starts among all codewords, for codes (…, m): (m,)."""
-    return torch.arange(codes.shape[-1], device=codes.device) * codebook_size
-
-
-def sum_codewords(codes: Tensor, codebooks: Tensor) -> Tensor:
-    """Sums of the codewords of codes (n, M) in codebooks (M, K, dim): (n, dim)."""
-    index = codes + codeword_offsets(codes, codebooks.shape[1])
-    return functional.embedding_bag(index, codebooks.flatten(0, 1), mode="sum")
-
-
-def unary_tables(x: Tensor, codebooks: Tensor) -> Tensor:
-    """What each codeword alone brings to the squared distance to x (n, dim).
-
-    Returns:
-        ``‖c‖² − 2⟨x, c⟩``, (n, M, K).
-    """
-    words = codebooks.flatten(0, 1)
-    entries = torch.addmm(words.square().sum(dim=1), x, words.T, alpha=-2)
-    return entries.view(len(x), *codebooks.shape[:2])
-
-
-def pair_tables(codebooks: Tensor) -> Tensor:
-    """Twice the inner products of all codewords, by codebook.
-
-    Args:
-        codebooks: (M, K, dim).
-
-    Returns:
-        (M, M·K, K): entry [m, j·K + a, b] is ``2⟨c_j(a), c_m(b)⟩``; zero for j = m,
-        since a code has one codeword of each codebook.
-    """
-    num_codebooks, size, _ = codebooks.shape
-    words = codebooks.flatten(0, 1)
-    tables = torch.empty(
-        num_codebooks,
-        num_codebooks * size,
-        size,
-        dtype=words.dtype,
-        device=words.device,
-    )
-    for m in range(num_codebooks):
-        torch.mm(words, codebooks[m].T, out=tables[m])
-        tables[m, m * size : (m + 1) * size] = 0
-    return tables.mul_(2)
-
-
-def pair_sums(codes: Tensor, pairs: Tensor, m: int) -> Tensor:
-    """What the codewords of codes (n, j) add to each codeword of codebook m, (n, K)."""
-    index = codes + codeword_offsets(codes, pairs.shape[2])
-    return functional.embedding_bag(index, pairs[m], mode="sum")
-
-
-def beam_codes(
-    x: Tensor, codebooks: Tensor, beam: int, keep: int = 1
-) -> tuple[Tensor, Tensor]:
-    """The best codes a beam search finds for x (n, dim), by chunks of rows.
-
-    Args:
-        x: (n, dim).
-        codebooks: (M, K, dim).
-        beam: partial codes kept for each row.
-        keep: codes returned for each row.
-
-    Returns:
-        scores (n, keep) ascending, which lack only ``‖x‖²``, and codes (n, keep, M).
-    """
-    pairs = pair_tables(codebooks)
-    found = [
-        beam_search(unary_tables(rows, codebooks), pairs, beam)
-        for rows in chunks(x, codebooks.shape[1] * beam)
-    ]
-    scores = torch.cat([part[0][:, :keep] for part in found])
-    return scores, torch.cat([part[1][:, :keep] for part in found])
-
-
-def beam_search(unaries: Tensor, pairs: Tensor, beam: int) -> tuple[Tensor, Tensor]:
-    """Extends the best partial codes codebook by codebook.
-
-    Args:
-        unaries: (n, M, K).
-        pairs: ``pair_tables``, (M, M·K, K).
-        beam: partial codes kept for each row.
-
-    Returns:
-        scores (n, b) ascending, which lack only ``‖x‖²``, and codes (n, b, M).
-    """
-    rows, num_codebooks, size = unaries.shape
-    scores, first = unaries[:, 0].topk(min(beam, size), dim=1, largest=False)
-    codes = first[..., None]  # (n, b, 1)
-    for m in range(1, num_codebooks):
-        added = pair_sums(codes.flatten(0, 1), pairs, m)
-        added = added.view(rows, codes.shape[1], size)
-        added += unaries[:, m, None]
-        added += scores[..., None]  # (n, b, K)
-        kept = min(beam, added.shape[1] * size)
-        scores, best = added.flatten(1).topk(kept, dim=1, largest=False)
-        state = best.div(size, rounding_mode="floor")
-        earlier = codes.gather(1, state[..., None].expand(-1, -1, m))
-        codes = torch.cat([earlier, best.remainder(size)[..., None]], dim=2)
-    return scores, codes
