@@ -272,3 +272,6 @@ def _card(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise FileFormatError(f"{path} is damaged: {error}") from error
     return card
+
+
+__all__ = ["Model", "NetworkSpec", "load", "model_of"]
