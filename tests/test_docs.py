@@ -90,3 +90,13 @@ def test_the_settings_page_lists_the_settings() -> None:
     assert shown.strip() == to_toml(make_config({})).strip(), (
         "write it anew: gradsnap train --show-config"
     )
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_lead_to_files(name: str) -> None:
+    """Those of the pages are checked by ``mkdocs build --strict``, anchors too."""
+    root = DOCS.parent
+    text = (root / name).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)|src=\"([^\"]+)\"", text)
+    for link in map("".join, links):
+        assert link.startswith("http") or (root / link).exists(), link
