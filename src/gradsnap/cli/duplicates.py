@@ -27,8 +27,8 @@ Examples:
 logger = logging.getLogger(__name__)
 
 TOO_MANY = (
-    "%d of %d items are in a group: a model that was trained on classes puts each class "
-    "in one place; give a smaller --within, or use an index built without a model"
+    "%d of %d items are in a group: a model that was trained on classes puts each "
+    "class in one place; give a smaller --within, or use an index built without a model"
 )
 
 
