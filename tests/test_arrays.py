@@ -1,6 +1,7 @@
 """NumPy arrays where tensors are, and DataLoaders where data sets are."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_a_model_takes_loaders_and_arrays() -> None:
     index = gs.ExhaustiveIndex(model.coder).add(x)
     want = model.search(index, x, 2).ids
     pairs = DataLoader(TensorDataset(x, torch.zeros(50)), batch_size=16)
-    alone = DataLoader(x, batch_size=16)  # type: ignore[arg-type]
+    alone: DataLoader[Any] = DataLoader(x, batch_size=16)  # type: ignore[arg-type]
     for given in (pairs, alone, x.numpy()):
         assert torch.equal(model.search(index, given, 2).ids, want)
         assert torch.equal(model.encode(given), model.encode(x))

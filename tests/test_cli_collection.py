@@ -296,3 +296,18 @@ def test_bad_words_are_a_sentence(kept, tmp_path, words, sentence) -> None:
 
 def test_version() -> None:
     assert said("--version").startswith("gradsnap ")
+
+
+def test_whole_classes_as_duplicates_are_a_warning(tmp_path: Path, caplog) -> None:
+    """As a model that was trained on classes would place its items."""
+    places = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+    rows = places.repeat_interleave(5, dim=0)
+    index = gs.ExhaustiveIndex(
+        gs.ProductQuantizer(8, 2, 4).fit(rows), refiner=gs.HalfPrecision(8)
+    )
+    index.add(rows).save(tmp_path / "i")
+    said("duplicates", tmp_path / "i")
+    assert "20 of 20 items are in a group" in caplog.text
+    caplog.clear()
+    said("duplicates", tmp_path / "i", "--within", 0.001)
+    assert caplog.text == ""

@@ -21,3 +21,6 @@ class NotFittedError(GradsnapError, RuntimeError):
 
 class FileFormatError(GradsnapError):
     """A file that is truncated, changed or was written by something else."""
+
+
+__all__ = ["FileFormatError", "GradsnapError", "InputError", "NotFittedError"]

@@ -1,6 +1,7 @@
 """``gradsnap duplicates``: items of an index that are nearly the same."""
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,13 @@ Examples:
 
 `gradsnap duplicates photos.index --within 0 --where 'folder contains "inbox"'`
 """
+
+logger = logging.getLogger(__name__)
+
+TOO_MANY = (
+    "%d of %d items are in a group: a model that was trained on classes puts each "
+    "class in one place; give a smaller --within, or use an index built without a model"
+)
 
 
 def duplicates(
@@ -53,6 +61,8 @@ def duplicates(
     opened = load_index(index)
     found = find_duplicates(opened, within, where)
     groups = [rows_of(opened, group) for group in found.groups]
+    if within is None and 2 * sum(map(len, groups)) > len(opened) > 2:
+        logger.warning(TOO_MANY, sum(map(len, groups)), len(opened))
     if html is not None or open_:
         _write(opened, found, groups, html, open_)
     if as_json and not quiet:

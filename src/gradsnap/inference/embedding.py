@@ -247,3 +247,6 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def _as_dataset(items: Tensor) -> Dataset:
     names = PackedStrings.of(str(place) for place in range(len(items)))
     return Dataset("tensor", StoredItems(items), names)
+
+
+__all__ = ["EmbeddingStream", "Items", "embed"]

@@ -319,3 +319,6 @@ def _card(path: Path) -> dict[str, Any]:
     if not isinstance(card, dict):
         raise FileFormatError(f"{path} is damaged: it holds no table")
     return card
+
+
+__all__ = ["Model", "NetworkSpec", "load", "model_of"]

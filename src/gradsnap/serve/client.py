@@ -278,3 +278,6 @@ def _result(answers: list[Any], k: int) -> "SearchResult":
     return SearchResult(
         torch.tensor(ids, dtype=torch.int64).view(len(ids), k), distances
     )
+
+
+__all__ = ["Connection", "ServerError", "connect"]

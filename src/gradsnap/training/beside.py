@@ -89,7 +89,7 @@ def _plain_model(ready: Settled, folder: Path) -> Model | None:
     layer = {"name": "plain", "options": {}, "first": {}}
     coder = {"learn": "stream"}  # without a layer no loss may depend on codewords
     without = changed(ready.config, layer=layer, coder=coder, data={"cache": cache})
-    logger.info("first a plain network, to see what training for the codes is worth")
+    logger.info("training a plain network first, for comparison")
     return train_settled(ready._replace(config=with_parts(without)), folder)
 
 
