@@ -15,13 +15,13 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
 from gradsnap.index.best import Best
+from gradsnap.index.conditions import Conditions
 from gradsnap.index.filtering import Allowed, Filter
 from gradsnap.index.item_store import ItemStore
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.roots import Roots
-from gradsnap.index.segment_columns import known_columns, positions_where
+from gradsnap.index.segment_columns import known_columns
 from gradsnap.index.segments import GivenIds, Ids, Segment, checked_ids
-from gradsnap.index.where import parse
 
 Array = NDArray[Any]
 
@@ -82,6 +82,7 @@ class Searchable(ABC):
         self.items = ItemStore(coder)
         self.roots = Roots()
         """The folders that the files of the index lie in."""
+        self._conditions = Conditions()
 
     # --- what a child writes ------------------------------------------------
 
@@ -253,7 +254,7 @@ class Searchable(ABC):
         wide = self._width(k, rerank)
         size = self.coder.num_codebooks * self.coder.codebook_size
         rows = max(1, TABLE_ENTRIES // (size * self._tables_per_query()))
-        if 0 < len(queries.rows) <= rows:
+        if 0 < queries.rows.shape[0] <= rows:
             best = self._best_of(queries, wide, k, allowed)
         else:
             best = _joined(
@@ -276,11 +277,11 @@ class Searchable(ABC):
             parts = self.items.allowed(within)
         if where is None:
             return parts
-        fitting = positions_where(segments, self.roots, parse(where))
-        if parts is not None:
-            pairs = zip(parts, fitting, strict=True)
-            fitting = [at[one.mask[at]] for one, at in pairs]
-        return _parts(segments, fitting)
+        fitting = self._conditions.allowed(where, segments, self.roots)
+        if parts is None:
+            return fitting
+        pairs = zip(parts, (one.positions for one in fitting), strict=True)
+        return _parts(segments, [at[one.mask[at]] for one, at in pairs])
 
     def _width(self, k: int, rerank: int | None) -> int:
         """How many the scan has to find for re-ranking; 0 for none."""
@@ -294,7 +295,7 @@ class Searchable(ABC):
         return max(k, RERANK_FACTOR * k if rerank is None else rerank)
 
     def _best_of(self, queries: Queries, wide: int, k: int, allowed: Parts) -> Best:
-        count = len(queries.rows)
+        count = queries.rows.shape[0]  # ``len`` of a tensor takes a microsecond
         width = min(wide or k, max(len(self), 1))  # heaps of what there can be
         best = Best.empty(count, width)
         self._scan(queries, best, allowed)
