@@ -18,9 +18,10 @@ from gradsnap.index.few import Coarse, Few
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
 from gradsnap.index.probing import MOST_SMALLEST, is_few
+from gradsnap.index.queries import Queries
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.scanning import Lists, float_tables, list_kernel, scan_own
-from gradsnap.index.searching import Parts, Queries
+from gradsnap.index.searching import Parts
 from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
 

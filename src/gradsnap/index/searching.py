@@ -1,9 +1,8 @@
 """What an index is asked: the nearest items, and what is known of some."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from gradsnap.index.best import Best
 from gradsnap.index.conditions import Conditions
 from gradsnap.index.filtering import Allowed, Filter
 from gradsnap.index.item_store import ItemStore
+from gradsnap.index.queries import Queries, SearchResult
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.roots import Roots
 from gradsnap.index.segment_columns import known_columns
@@ -33,37 +33,6 @@ TABLE_ENTRIES = 2**24
 
 RERANK_FACTOR = 10
 """How many times k are re-ranked unless ``search`` is told."""
-
-
-class SearchResult(NamedTuple):
-    """The nearest items of each query, nearest first; equal distances by id.
-
-    Where fewer than k items could be found the rest is padding: id -1 (None among
-    string ids) at distance infinity.
-    """
-
-    ids: Any
-    """int64 (q, k); for string ids a list of q lists of k strings."""
-    distances: Tensor
-    """Squared distances, float32 (q, k), ascending; Hamming distances for bits."""
-
-
-class Queries(NamedTuple):
-    """What is looked for: vectors, or codes that are compared as they are."""
-
-    rows: Tensor
-    """Vectors (q, dim), or codes (q, num_codebooks)."""
-    coded: bool = False
-    """Whether the rows are codes."""
-    kept: Array | None = None
-    """What the refiner keeps of queries that are items, uint8 (q, row_bytes)."""
-
-    def split(self, count: int) -> Iterator["Queries"]:
-        """The queries, so many at a time."""
-        for start in range(0, len(self.rows), count):
-            part = slice(start, start + count)
-            kept = None if self.kept is None else self.kept[part]
-            yield Queries(self.rows[part], self.coded, kept)
 
 
 class Searchable(ABC):
