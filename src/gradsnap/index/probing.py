@@ -17,7 +17,7 @@ from gradsnap.compiled import kernels, spread
 
 Array = NDArray[Any]
 
-TILE = 64
+TILE = 256
 """Centroids whose scores are added up together."""
 
 FEWEST = 8
