@@ -23,6 +23,7 @@ from benchmarks import (
     filters,
     folders,
     growth,
+    hundred_million,
     lists,
     map_speed,
     memory,
@@ -64,6 +65,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "building": building.run,
     "folders": folders.run,
     "growth": growth.run,
+    "hundred_million": hundred_million.run,
     "streaming": streaming.run,
     "startup": startup.run,
     "map_speed": map_speed.run,
@@ -84,6 +86,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 """Every benchmark by its name, in the order they run."""
 
 ON_REQUEST = (
+    "hundred_million",
     "neighbors",
     "rules",
     "serving",
@@ -95,7 +98,7 @@ ON_REQUEST = (
     "triplets",
     "cifar10",
 )
-"""Not run unless named: they train many networks, for an hour or more."""
+"""Not run unless named: most train many networks, for an hour or more."""
 
 
 def main() -> int:

@@ -17,6 +17,7 @@ from gradsnap.index import (
     MultiIndex,
     fastscan,
     load_index,
+    probing,
     scanning,
 )
 from gradsnap.index.segments import Segment

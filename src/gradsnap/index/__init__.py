@@ -8,8 +8,8 @@ from gradsnap.index.index import Index
 from gradsnap.index.inverted import InvertedIndex
 from gradsnap.index.local import LocallyOptimizedIndex
 from gradsnap.index.multi import MultiIndex
+from gradsnap.index.queries import SearchResult
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
-from gradsnap.index.searching import SearchResult
 from gradsnap.index.tuning import Trial, Tuning
 
 INDEXES: dict[str, type[Index]] = {

@@ -66,5 +66,7 @@ class Best(NamedTuple):
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         """Ids (q, k), -1 where nothing was found, and distances (q, k)."""
-        ids = np.where(self.places < 0, NO_ID, self.keys)
+        missing, ids = self.places < 0, self.keys
+        if missing.any():
+            ids = np.where(missing, NO_ID, ids)
         return torch.from_numpy(ids), torch.from_numpy(self.distances)

@@ -58,8 +58,8 @@ class Columns(NamedTuple):
             short = ids
         elif ids is not None:
             long = ids
-        arrays = (frozen(one) for one in (codes, bias, short, long, words))
-        return cls(*arrays, first, 0)
+        ids32, ids64 = frozen(short), frozen(long)
+        return cls(frozen(codes), frozen(bias), ids32, ids64, frozen(words), first, 0)
 
     def keys(self, positions: Array) -> Array:
         """The ids at positions, int64."""

@@ -9,8 +9,9 @@ from gradsnap.coders.coder import full_precision
 from gradsnap.index.best import Best
 from gradsnap.index.filtering import scan_allowed
 from gradsnap.index.index import Config, Index
+from gradsnap.index.queries import Queries
 from gradsnap.index.scanning import FAST_SIZE, float_tables, scan_all
-from gradsnap.index.searching import Parts, Queries
+from gradsnap.index.searching import Parts
 
 if TYPE_CHECKING:
     from gradsnap.index.fastscan import FastScan

@@ -51,9 +51,10 @@ class Few(NamedTuple):
     @classmethod
     def of(cls, coarse: Coarse, rows: Tensor, codebooks: Tensor, probes: int) -> "Few":
         """Queries in blocks (q, M · width) that look into so many lists each."""
-        tables = np.empty((len(rows), *codebooks.shape[:2]), np.float32)
-        lists = np.empty((len(rows), probes), np.int64)
-        return cls(coarse, (array_of(rows), array_of(codebooks)), lists, tables)
+        blocks = array_of(rows), array_of(codebooks)
+        count, (books, size, _) = len(blocks[0]), blocks[1].shape
+        tables = np.empty((count, books, size), np.float32)
+        return cls(coarse, blocks, np.empty((count, probes), np.int64), tables)
 
     def scan(
         self, columns: Columns, segment: Segment, allowed: Allowed | None, best: Best

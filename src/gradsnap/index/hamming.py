@@ -11,8 +11,8 @@ from gradsnap.coders.hashers import Hasher
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.index.exhaustive import ExhaustiveIndex
 from gradsnap.index.index import Config
+from gradsnap.index.queries import Queries
 from gradsnap.index.rerank import Refiner
-from gradsnap.index.searching import Queries
 
 BIT_ORDER = "little"
 """The first bit of a hash is the lowest of its first byte."""

@@ -12,17 +12,17 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
-from gradsnap.coders.quantizers.block_tables import can_loop
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
 from gradsnap.index.few import Coarse, Few
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
-from gradsnap.index.probing import MOST_SMALLEST
+from gradsnap.index.probing import MOST_SMALLEST, is_few
+from gradsnap.index.queries import Queries
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.scanning import Lists, float_tables, list_kernel, scan_own
-from gradsnap.index.searching import Parts, Queries
+from gradsnap.index.searching import Parts
 from gradsnap.index.segments import GivenIds, Segment
 from gradsnap.index.tuning import Tuning, tune
 
@@ -187,7 +187,7 @@ class ListedIndex(Index):
     def _few(self, rows: Tensor) -> Few | None:
         """What a kernel needs that does all for a few queries; None for others."""
         count = min(self.probes, self.num_lists)
-        fits = can_loop(rows) and not self.residual and 1 < count <= MOST_SMALLEST
+        fits = is_few(rows) and not self.residual and 1 < count <= MOST_SMALLEST
         if not fits or list_kernel() is None:
             return None
         blocks, coarse = self.coder._in_blocks(rows), self._coarse(rows)

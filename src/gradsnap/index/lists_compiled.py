@@ -16,7 +16,7 @@ from gradsnap.index.sums_compiled import eight_sum, sum_at, sum_block
 Array = NDArray[Any]
 Heap = tuple[Array, Array, Array]
 Spans = tuple[Array, int]
-Near = tuple[Any, int]
+Near = tuple[Any, Any]
 """The sum of an item, and where it stands."""
 Own = tuple[Array, Array]
 """Lists (p,) of one query, and its tables (1 or p, M, K)."""

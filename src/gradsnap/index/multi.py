@@ -6,12 +6,10 @@ from torch import Tensor
 
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
-from gradsnap.coders.quantizers.block_tables import can_loop
 from gradsnap.errors import InputError
 from gradsnap.index.few import NO_HALVES, Coarse, array_of
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
-from gradsnap.index.probing import nearest_pairs
 from gradsnap.index.rerank import Refiner
 
 
@@ -121,10 +119,6 @@ class MultiIndex(ListedIndex):
             codes = self.coarse.encode(x).long()[:, None]
         else:
             with full_precision(x):
-                if can_loop(x):
-                    pairs = nearest_pairs(self.coarse._tables(x).entries, count)
-                    if pairs is not None:
-                        return pairs
                 codes = self.coarse._candidates(x, count).codes  # (n, count, 2)
         return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
 

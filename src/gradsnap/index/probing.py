@@ -1,7 +1,7 @@
-"""Which lists are nearest to a query: centroids by distance, pairs of codewords by sum.
+"""Which centroids are nearest to a query.
 
-For a handful of queries compiled loops take a third of the time of torch's steps.
-Plain torch, which stands in for them, adds in the same order: both agree to the bit.
+For a handful of queries a compiled loop takes a third of the time of torch's steps.
+Plain torch, which stands in for it, adds in the same order: both agree to the bit.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from gradsnap.compiled import kernels, spread
 
 Array = NDArray[Any]
 
-TILE = 64
+TILE = 256
 """Centroids whose scores are added up together."""
 
 FEWEST = 8
@@ -25,6 +25,11 @@ FEWEST = 8
 
 MOST_SMALLEST = 4096
 """Heaps of more are slower than sorting all."""
+
+
+def is_few(x: Tensor) -> bool:
+    """Whether x (q, …) is of a handful of queries, in single precision on a CPU."""
+    return x.dtype == torch.float32 and can_loop(x)
 
 
 class Centroids(NamedTuple):
@@ -56,7 +61,7 @@ class Centroids(NamedTuple):
 
     def nearest(self, x: Tensor, count: int) -> Tensor:
         """The nearest centroids of x (q, dim), nearest first: int64 (q, count)."""
-        if not can_loop(x):
+        if not is_few(x):
             scores = torch.addmm(self.halves, x, self.rows.T, alpha=-1)
             return smallest(scores, count)
         compiled = kernels("gradsnap.index.probing_compiled")
@@ -74,25 +79,6 @@ class Centroids(NamedTuple):
         for j in range(x.shape[1]):
             scores = scores - x[:, j, None] * self.rows[:, j]
         return scores
-
-
-def nearest_pairs(tables: Tensor, count: int) -> Tensor | None:
-    """The pairs of codewords with the smallest sums, for a handful of queries.
-
-    Args:
-        tables: of two codebooks, (q, 2, K).
-        count: how many, at most K².
-
-    Returns:
-        Pairs (a, b) as ``a · K + b``, ascending by sum, int64 (q, count); None where
-        no kernel can do it.
-    """
-    compiled = kernels("gradsnap.index.probing_compiled")
-    if compiled is None or not can_loop(tables):
-        return None
-    chosen = np.empty((len(tables), count), np.int64)
-    compiled.nearest_pairs(tables.detach().contiguous().numpy(), chosen)
-    return torch.from_numpy(chosen)
 
 
 def smallest(scores: Tensor, count: int) -> Tensor:

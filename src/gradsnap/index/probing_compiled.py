@@ -61,11 +61,11 @@ def _score(row: Array, tile: Array, scores: Array) -> None:
     for j in range(0, whole, 4):
         a, b, c, d = row[j], row[j + 1], row[j + 2], row[j + 3]
         first, second, third, fourth = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
-        for i in range(BLOCK):
+        for i in range(scores.shape[0]):
             two = (scores[i] - a * first[i]) - b * second[i]
             scores[i] = (two - c * third[i]) - d * fourth[i]
     for j in range(whole, row.shape[0]):
-        for i in range(BLOCK):
+        for i in range(scores.shape[0]):
             scores[i] -= row[j] * tile[j, i]
 
 
@@ -77,18 +77,19 @@ def nearest_centroids(
 
     Args:
         rows: queries (q, dim).
-        tiles: centroids, (n / BLOCK, dim, BLOCK).
-        halves: half their squared norms, (n,), infinite for padding.
+        tiles: centroids, (t, dim, TILE).
+        halves: half their squared norms, (t · TILE,), infinite for padding.
         values: filled with scores, ascending, (q, k).
         chosen: filled with the centroids, int64 (q, k).
     """
     values[:] = np.inf
     chosen[:] = halves.shape[0]
-    scores = np.empty(BLOCK, rows.dtype)
+    size = tiles.shape[2]
+    scores = np.empty(size, rows.dtype)
     for t in range(tiles.shape[0]):
-        start = t * BLOCK
+        start = t * size
         for q in range(rows.shape[0]):
-            scores[:] = halves[start : start + BLOCK]
+            scores[:] = halves[start : start + size]
             _score(rows[q], tiles[t], scores)
             _take(scores, start, values[q], chosen[q])
     for q in range(rows.shape[0]):

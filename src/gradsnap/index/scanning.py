@@ -26,6 +26,9 @@ GROUP = 32
 FEWEST = 8
 """Fewer queries are scanned one by one: a group would mostly be padding."""
 
+FEWEST_OF_WORDS = 12
+"""The same for codes that are read as one number, which one query scans faster."""
+
 FAST_SIZE = 16
 """Codewords a codebook that fit a register, so that fast-scan can add."""
 
@@ -101,7 +104,7 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
     compiled = kernel()
     if compiled is None:
         _scan_all_plain(columns, ranges, entries, best)
-    elif len(entries) < FEWEST:
+    elif len(entries) < (FEWEST_OF_WORDS if columns.words.size else FEWEST):
         scan_own(columns, ALL, Lists.of_ranges(ranges, len(entries)), entries, best)
     else:
 

@@ -1,9 +1,8 @@
 """What an index is asked: the nearest items, and what is known of some."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,13 +15,14 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
 from gradsnap.index.best import Best
+from gradsnap.index.conditions import Conditions
 from gradsnap.index.filtering import Allowed, Filter
 from gradsnap.index.item_store import ItemStore
+from gradsnap.index.queries import Queries, SearchResult
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.roots import Roots
-from gradsnap.index.segment_columns import known_columns, positions_where
+from gradsnap.index.segment_columns import known_columns
 from gradsnap.index.segments import GivenIds, Ids, Segment, checked_ids
-from gradsnap.index.where import parse
 
 Array = NDArray[Any]
 
@@ -37,37 +37,6 @@ MOST_RESULTS = 2**31 - 1
 
 RERANK_FACTOR = 10
 """How many times k are re-ranked unless ``search`` is told."""
-
-
-class SearchResult(NamedTuple):
-    """The nearest items of each query, nearest first; equal distances by id.
-
-    Where fewer than k items could be found the rest is padding: id -1 (None among
-    string ids) at distance infinity.
-    """
-
-    ids: Any
-    """int64 (q, k); for string ids a list of q lists of k strings."""
-    distances: Tensor
-    """Squared distances, float32 (q, k), ascending; Hamming distances for bits."""
-
-
-class Queries(NamedTuple):
-    """What is looked for: vectors, or codes that are compared as they are."""
-
-    rows: Tensor
-    """Vectors (q, dim), or codes (q, num_codebooks)."""
-    coded: bool = False
-    """Whether the rows are codes."""
-    kept: Array | None = None
-    """What the refiner keeps of queries that are items, uint8 (q, row_bytes)."""
-
-    def split(self, count: int) -> Iterator["Queries"]:
-        """The queries, so many at a time."""
-        for start in range(0, len(self.rows), count):
-            part = slice(start, start + count)
-            kept = None if self.kept is None else self.kept[part]
-            yield Queries(self.rows[part], self.coded, kept)
 
 
 class Searchable(ABC):
@@ -86,6 +55,7 @@ class Searchable(ABC):
         self.items = ItemStore(coder)
         self.roots = Roots()
         """The folders that the files of the index lie in."""
+        self._conditions = Conditions()
 
     # --- what a child writes ------------------------------------------------
 
@@ -259,7 +229,7 @@ class Searchable(ABC):
         wide = self._width(k, rerank)
         size = self.coder.num_codebooks * self.coder.codebook_size
         rows = max(1, TABLE_ENTRIES // (size * self._tables_per_query()))
-        if 0 < len(queries.rows) <= rows:
+        if 0 < queries.rows.shape[0] <= rows:
             best = self._best_of(queries, wide, k, allowed)
         else:
             best = _joined(
@@ -282,11 +252,11 @@ class Searchable(ABC):
             parts = self.items.allowed(within)
         if where is None:
             return parts
-        fitting = positions_where(segments, self.roots, parse(where))
-        if parts is not None:
-            pairs = zip(parts, fitting, strict=True)
-            fitting = [at[one.mask[at]] for one, at in pairs]
-        return _parts(segments, fitting)
+        fitting = self._conditions.allowed(where, segments, self.roots)
+        if parts is None:
+            return fitting
+        pairs = zip(parts, (one.positions for one in fitting), strict=True)
+        return _parts(segments, [at[one.mask[at]] for one, at in pairs])
 
     def _width(self, k: int, rerank: int | None) -> int:
         """How many the scan has to find for re-ranking; 0 for none."""
@@ -300,7 +270,7 @@ class Searchable(ABC):
         return max(k, RERANK_FACTOR * k if rerank is None else rerank)
 
     def _best_of(self, queries: Queries, wide: int, k: int, allowed: Parts) -> Best:
-        count = len(queries.rows)
+        count = queries.rows.shape[0]  # ``len`` of a tensor takes a microsecond
         width = min(wide or k, max(len(self), 1))  # heaps of what there can be
         best = Best.empty(count, width)
         self._scan(queries, best, allowed)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gradsnap.index import Index
 from gradsnap.index.lists import ListedIndex
-from gradsnap.index.searching import Queries
+from gradsnap.index.queries import Queries
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ FEW = 8
 def can_loop(queries: Tensor) -> bool:
     """Whether tables are made by ``block_tables``: few queries, on a CPU."""
     plain = queries.dtype in (torch.float32, torch.float64)
-    return len(queries) < FEW and plain and queries.device.type == "cpu"
+    return queries.shape[0] < FEW and plain and queries.device.type == "cpu"
 
 
 def block_tables(rows: Tensor, codebooks: Tensor) -> Tensor:
