@@ -32,6 +32,7 @@ from benchmarks import (
     pipeline,
     report,
     rules,
+    scale,
     serving,
     shallow,
     startup,
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "big_map": big_map.run,
     "shallow": shallow.run,
     "rules": rules.run,
+    "scale": scale.run,
     "serving": serving.run,
     "neighbors": neighbors.run,
     "study": study.run,
@@ -84,6 +86,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 ON_REQUEST = (
     "neighbors",
     "rules",
+    "scale",
     "serving",
     "study",
     "pairs",
