@@ -5,7 +5,6 @@ the machine do not change them. Wall times are in the notes.
 """
 
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from benchmarks.scale_parts import (
     vector_coder,
 )
 from benchmarks.scale_search import lance_rows, scan_row
-from benchmarks.streaming import _anonymous, _write
+from benchmarks.streaming import peak, write_vectors
 from benchmarks.vectors import Setting
 from gradsnap.errors import InputError
 from gradsnap.scale.planning import makespan
@@ -132,20 +131,9 @@ def _memory(folder: Path, setting: Setting) -> Iterator[Row]:
 
 
 def _peak(folder: Path, coder: Path, rows: int) -> tuple[float, float]:
-    """Most anonymous memory in MiB, and wall seconds, of a command of its own."""
-    import subprocess
-    import sys
-
+    """Most anonymous memory in MiB, and wall seconds, of encoding so many vectors."""
     source, out = folder / f"{rows}.npy", folder / f"{rows}.lance"
-    _write(source, rows)
-    command = [sys.executable, "-m", "gradsnap", "encode", str(coder), str(source)]
-    started = time.perf_counter()
-    process = subprocess.Popen([*command, "--out", str(out), "--quiet"])
-    most = 0.0
-    while process.poll() is None:
-        most = max(most, _anonymous(process.pid))
-        time.sleep(0.02)
-    if process.returncode != 0:
-        raise RuntimeError(f"gradsnap encode ended with {process.returncode}")
+    write_vectors(source, rows)
+    taken = peak("encode", str(coder), str(source), "--out", str(out))
     source.unlink()
-    return most, time.perf_counter() - started
+    return taken
