@@ -41,17 +41,23 @@ def run(setting: Setting) -> Iterator[Row]:
 def measured(folder: Path, rows: int) -> tuple[float, float]:
     """Most anonymous memory in MiB, and seconds, of indexing so many vectors."""
     source, out = folder / f"{rows}.npy", folder / f"{rows}.index"
-    _write(source, rows)
-    command = [sys.executable, "-m", "gradsnap", "index", str(source), "--quiet"]
+    write_vectors(source, rows)
+    taken = peak("index", str(source), "--bits", "32", "--out", str(out))
+    source.unlink()
+    return taken
+
+
+def peak(*arguments: str) -> tuple[float, float]:
+    """Most anonymous memory in MiB, and wall seconds, of a command of ours."""
+    command = [sys.executable, "-m", "gradsnap", *arguments, "--quiet"]
     started = time.perf_counter()
-    process = subprocess.Popen([*command, "--bits", "32", "--out", str(out)])
+    process = subprocess.Popen(command)
     most = 0.0
     while process.poll() is None:
         most = max(most, _anonymous(process.pid))
         time.sleep(0.02)
     if process.returncode != 0:
-        raise RuntimeError(f"gradsnap index ended with {process.returncode}")
-    source.unlink()
+        raise RuntimeError(f"gradsnap {arguments[0]} ended with {process.returncode}")
     return most, time.perf_counter() - started
 
 
@@ -64,7 +70,8 @@ def _anonymous(pid: int) -> float:
     return int(found[0]) / 1024 if found else 0.0
 
 
-def _write(path: Path, rows: int) -> None:
+def write_vectors(path: Path, rows: int) -> None:
+    """So many made-up vectors of 16 dimensions, written part by part."""
     generator = np.random.default_rng(0)
     mapped = np.lib.format.open_memmap(path, "w+", np.float32, (rows, DIM))
     for start in range(0, rows, CHUNK):

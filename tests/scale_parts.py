@@ -3,6 +3,7 @@
 import functools
 import io
 import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,16 @@ def rows_of(table: CodeTable) -> dict[str, list[Any]]:
     """All columns, in order."""
     found: dict[str, list[Any]] = table.dataset.to_table().to_pydict()
     return found
+
+
+class Dying:
+    """Does some jobs, then is gone."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def run(self, make: Any, known: Any, jobs: Sequence[Any]) -> Iterator[Any]:
+        for number, result in enumerate(ThisProcess().run(make, known, jobs)):
+            if number == self.after:
+                raise KeyboardInterrupt
+            yield result

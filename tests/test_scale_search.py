@@ -18,10 +18,11 @@ from gradsnap.scale.shard_folders import build_shards
 from gradsnap.scale.sharded import Ask, opened_shards
 from gradsnap.scale.table import CodeTable
 from gradsnap.scale.table_search import search_by_codes, search_by_index
-from gradsnap.scale.workers import ThisProcess
+from gradsnap.scale.workers import ThisProcess, Workers
 from tests.commands import said
 from tests.conftest import clustered
 from tests.scale_parts import (
+    Dying,
     encoded,
     vector_coder,
     write_model,
@@ -155,6 +156,34 @@ def test_shards_answer_as_one(tmp_path: Path, kind: str) -> None:
     with opened_shards(tmp_path / "s") as shards:
         found = shards.search(ask).results
     assert found == pairs(ExhaustiveIndex(coder).add(x), 12)
+
+
+def test_stopped_indexing_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lance_index, "PART_ROWS", 100)
+    file, coder = vector_coder(tmp_path)
+    path, x = write_vectors(tmp_path, 300)
+    table, _ = encoded(file, path, tmp_path / "t.lance", rows=50)
+    for stop in (
+        lambda: index_table(table, Dying(1)),
+        lambda: _shards(table, Dying(1)),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            stop()
+    assert not lance_index.has_index(CodeTable(table.address))
+    assert index_table(table, ThisProcess()) == (3, 300, 1)
+    with pytest.raises(InputError, match="was begun with another"):
+        build_shards(table, tmp_path / "t.lance.index", 2, ThisProcess())
+    table = CodeTable(table.address, 2)  # as it was when the shards were begun
+    assert _shards(table, ThisProcess())["rows"] == [100, 100, 100]
+    with opened_shards(tmp_path / "t.lance.index") as shards:
+        found = shards.search(Ask(QUERIES.numpy(), 12)).results
+    assert found == pairs(ExhaustiveIndex(coder).add(x), 12)
+
+
+def _shards(table: CodeTable, workers: Workers) -> dict[str, Any]:
+    return build_shards(table, Path(f"{table.address}.index"), 3, workers)
 
 
 def test_missing_shards_are_named(tmp_path: Path) -> None:

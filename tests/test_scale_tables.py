@@ -1,9 +1,8 @@
 """Tables of codes: written once whatever happens, equal to what one process encodes."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from gradsnap.errors import InputError
 from gradsnap.scale.error_table import read_errors
 from gradsnap.scale.table import CodeTable
 from gradsnap.scale.table_search import codes_of
-from gradsnap.scale.workers import ThisProcess
 from tests.commands import said
 from tests.scale_parts import (
+    Dying,
     encoded,
     rows_of,
     vector_coder,
@@ -26,19 +25,6 @@ from tests.scale_parts import (
 )
 
 lance = pytest.importorskip("lance")
-
-
-class Dying:
-    """Does some jobs, then is gone."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def run(self, make: Any, known: Any, jobs: Sequence[Any]) -> Iterator[Any]:
-        for number, result in enumerate(ThisProcess().run(make, known, jobs)):
-            if number == self.after:
-                raise KeyboardInterrupt
-            yield result
 
 
 @pytest.fixture

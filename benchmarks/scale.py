@@ -1,0 +1,139 @@
+"""Tables, Ray and Lance: rates of one core, equality, overlap, memory, predictions.
+
+Seconds are those of the processor, all threads of a worker together: other programs on
+the machine do not change them. Wall times are in the notes.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.report import Bar, Row, noted, skipped
+from benchmarks.scale_parts import (
+    Encoded,
+    encode_plain,
+    encode_ray,
+    image_model,
+    made_up,
+    real_pixels,
+    rows_equal,
+    table_of,
+    vector_coder,
+)
+from benchmarks.scale_search import lance_rows, scan_row
+from benchmarks.streaming import peak, write_vectors
+from benchmarks.vectors import Setting
+from gradsnap.errors import InputError
+from gradsnap.scale.planning import makespan
+from gradsnap.scale.ray_cluster import workers_on
+
+IMAGES, SHARD, SIDE = 2048, 128, 128
+SIZES = (1_000_000, 10_000_000)
+VECTORS, DIM = 200_000, 128
+
+
+def run(setting: Setting) -> Iterator[Row]:
+    """Every row of the issue's table that a machine of two cores can measure."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        yield from _vectors(place, setting)
+        yield from _memory(place, setting)
+        try:
+            yield from _images(place, setting)
+        except InputError as error:
+            yield skipped("encoding images", error)
+
+
+def _images(folder: Path, setting: Setting) -> Iterator[Row]:
+    source = None if setting.data is None else setting.data / "tiny-imagenet-100"
+    if source is None or not source.is_dir():
+        raise InputError("--data names no folder with tiny-imagenet-100")
+    count = 128 if setting.quick else IMAGES
+    job, shards = image_model(folder, source / "train", count, SHARD, SIDE)
+    few = encode_plain(job, shards[:2], folder / "few.lance")
+    plain = encode_plain(job, shards, folder / "plain.lance")
+    with workers_on("ray", 2):
+        one = encode_ray(job, shards, folder / "one.lance", 1)
+        two = encode_ray(job, shards, folder / "two.lance", 2)
+    what = f"{count:,} photos, EfficientNet-Lite0 at {SIDE} px, OpenVINO"
+    yield _speed(f"{what}: --on ray, one worker / plain", one, plain, 0.9)
+    yield noted(
+        Row(
+            "two workers / one, by their seconds of the processor",
+            2 / two.cpu,
+            1 / one.cpu,
+            "",
+            2 * one.cpu / two.cpu,
+            Bar("≥", 1.7),
+        ),
+        f"wall {two.wall:.0f} s and {one.wall:.0f} s on a machine that was busy; what "
+        "idle cores would do, since workers share nothing",
+    )
+    same = rows_equal(folder, "plain", "one") and rows_equal(folder, "plain", "two")
+    yield Row("tables equal, row for row and bit for bit", float(same), bar=Bar("≥", 1))
+    rate = few.rows / few.cpu
+    told = makespan([SHARD / rate] * len(shards), workers=1)
+    yield noted(
+        Row(
+            f"seconds predicted from {few.rows} photos / measured",
+            told,
+            plain.cpu,
+            "s",
+            told / plain.cpu,
+        ),
+        f"{plain.rows / plain.cpu:.1f} photos a second and core",
+    )
+
+
+def _speed(what: str, ours: Encoded, theirs: Encoded, bar: float) -> Row:
+    row = Row(
+        what,
+        ours.rows / ours.cpu,
+        theirs.rows / theirs.cpu,
+        "rows/s",
+        theirs.cpu / ours.cpu,
+        Bar("≥", bar),
+    )
+    return noted(row, f"of a core; wall {ours.wall:.0f} s and {theirs.wall:.0f} s")
+
+
+def _vectors(folder: Path, setting: Setting) -> Iterator[Row]:
+    count = 20_000 if setting.quick else VECTORS
+    rows = made_up(count, DIM, 2)
+    table, coder, took = table_of(folder, rows, "vectors")
+    yield noted(
+        Row(f"{DIM}-d vectors, 64 bits, into a table", count / took, unit="rows/s"),
+        f"a core, read, encoded and written with embeddings, {count:,} of them",
+    )
+    yield scan_row(coder, rows)
+    yield from lance_rows(table, coder, rows, setting)
+    pixels = None if setting.data is None else real_pixels(setting)
+    if pixels is None:
+        yield skipped("Lance on MNIST's pixels", "--data names no folder with MNIST")
+        return
+    table, coder, took = table_of(folder, pixels, "pixels")
+    yield from lance_rows(table, coder, pixels, setting, "MNIST's pixels")
+
+
+def _memory(folder: Path, setting: Setting) -> Iterator[Row]:
+    sizes = tuple(size // 100 for size in SIZES) if setting.quick else SIZES
+    coder = vector_coder(folder, 16, 4)
+    first, second = (_peak(folder, coder, size) for size in sizes)
+    row = Row(
+        f"memory of encode, {sizes[1]:,} against {sizes[0]:,} rows of 16-d vectors",
+        second[0],
+        first[0],
+        "MiB",
+        second[0] / first[0],
+        Bar("≤", 1.25),
+    )
+    yield noted(row, f"most anonymous memory; {second[1]:.0f} s and {first[1]:.0f} s")
+
+
+def _peak(folder: Path, coder: Path, rows: int) -> tuple[float, float]:
+    """Most anonymous memory in MiB, and wall seconds, of encoding so many vectors."""
+    source, out = folder / f"{rows}.npy", folder / f"{rows}.lance"
+    write_vectors(source, rows)
+    taken = peak("encode", str(coder), str(source), "--out", str(out))
+    source.unlink()
+    return taken
