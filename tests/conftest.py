@@ -12,6 +12,9 @@ from torch import Tensor
 from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, product
 from gradsnap.registry import options_of
+from tests import no_network
+
+no_network.install()
 
 ALL_FITS = product.FITS
 product.FITS = 1  # one fit is enough for laws; several are tested on their own
