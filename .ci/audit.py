@@ -19,10 +19,12 @@ OWN = {"gradsnap", "pip", "setuptools", "wheel"}
 
 
 def normal(name: str) -> str:
+    """A name as indexes of packages compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pins() -> dict[str, str]:
+    """The version of each name in constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pairs = (line.split(";")[0].split("==") for line in lines if "==" in line)
     return {normal(name.strip()): version.strip() for name, version in pairs}
@@ -42,6 +44,7 @@ def changed_files(one: metadata.Distribution) -> list[str]:
 
 
 def main() -> int:
+    """Prints what is not as it should be; 1 if anything."""
     known, problems = pins(), []
     everything = list(metadata.distributions())
     for one in everything:
@@ -52,7 +55,10 @@ def main() -> int:
             problems.append(f"{name} is {version}, constraints.txt says {known[name]}")
         if name not in OWN and "--quick" not in sys.argv[1:]:
             problems += [f"{name}: {file} was changed" for file in changed_files(one)]
-    print("\n".join(problems) or f"{len(everything)} distributions are as pinned")
+    sys.stdout.write(
+        "\n".join(problems) or f"{len(everything)} distributions are as pinned"
+    )
+    sys.stdout.write("\n")
     return int(bool(problems))
 
 

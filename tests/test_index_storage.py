@@ -435,7 +435,7 @@ def test_a_hundred_opens_leave_no_file_open(folder: Path) -> None:
     for _ in range(100):
         index = load_index(folder)
         index.search(QUERIES, 3)
-        index.metadata([1])
+        index.metadata(index.select()[:2])
     del index
     gc.collect()
     assert handles() <= before
@@ -453,5 +453,5 @@ def test_ids_at_the_end_of_all_numbers(tmp_path: Path) -> None:
     index.save(tmp_path / "i")
     found = load_index(tmp_path / "i").search(clustered(5), 1)
     assert set(found.ids[:, 0].tolist()) <= set(ids)
-    with pytest.raises(InputError, match="is in the index already"):
+    with pytest.raises(InputError, match="in the index already"):
         index.add(clustered(1), [2**63 - 2])
