@@ -87,7 +87,7 @@ class Kills(_Stopped):
 
 
 class Failures(_Stopped):
-    """The n-th call fails, or the disk is full from then on: one sentence, as it was."""
+    """The n-th call fails, or the disk is full from then on: a sentence, as it was."""
 
     name = "failures"
     weight = 3.0

@@ -8,8 +8,10 @@ from storm.hostile_settings import Runs, Settings, Words
 from storm.hostile_vectors import Pickles, VectorFiles
 from storm.kills import Failures, Kills
 from storm.kind import Kind
+from storm.limits import Limits
 from storm.lives import Lives
 from storm.power import PowerCuts
+from storm.races import Races
 
 KINDS: dict[str, type[Kind]] = {
     one.name: one
@@ -32,5 +34,7 @@ KINDS: dict[str, type[Kind]] = {
         Kills,
         Failures,
         PowerCuts,
+        Limits,
+        Races,
     )
 }

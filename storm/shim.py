@@ -34,8 +34,10 @@ def loaded() -> bool:
 
 def reload_under_shim() -> str | None:
     """Starts this program again under the shim; why not, where it cannot be."""
-    if loaded():
-        return None
+    return None if loaded() else _reload()
+
+
+def _reload() -> str:  # noqa: RET503, the last call does not come back
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not sys.platform.startswith("linux") or compiler is None:
         return "no shim: it needs Linux and a C compiler"

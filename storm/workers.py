@@ -43,10 +43,11 @@ class Worker:
         self.place = scratch()
         reads, writes = os.pipe()
         chosen = [seed for _, seed in zip(range(most), seeds, strict=False)]
+        parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(reads)
-            _work(kind, chosen, self.place, writes)
+            _work(kind, chosen, self.place, writes, parent)
         os.close(writes)
         self.reads, self._rest = reads, b""
         self.current: int | None = None
@@ -168,13 +169,18 @@ def _renewed(kind: Kind, before: Worker, seeds: Iterator[int]) -> list[Worker]:
     return []
 
 
-def _work(kind: Kind, seeds: list[int], place: Path, pipe: int) -> NoReturn:
-    """The life of a forked process."""
+def _work(
+    kind: Kind, seeds: list[int], place: Path, pipe: int, parent: int
+) -> NoReturn:
+    """The life of a forked process; it ends with the one that made it."""
     _limit_memory()
     guard.install()
     logging.disable()
     warnings.filterwarnings("error", category=RuntimeWarning, module=r"gradsnap\.")
     for seed in seeds:
+        if os.getppid() != parent:
+            shutil.rmtree(place, ignore_errors=True)
+            break
         _say(pipe, seed, "begun", "")
         outcome, words = one_try(kind, seed, place / str(seed))
         _say(pipe, seed, outcome, words)

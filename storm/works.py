@@ -46,6 +46,20 @@ class Work(ABC):
         return self.do(folder)
 
 
+class Verb(Work):
+    """A work of the command line."""
+
+    @abstractmethod
+    def words(self, folder: Path) -> tuple[object, ...]:
+        """What is typed behind ``gradsnap``."""
+
+    def do(self, folder: Path) -> int:
+        said = commands.run(*self.words(folder))
+        if said.code not in (0, 1):
+            raise RuntimeError(said.err)
+        return said.code
+
+
 def index_state(folder: Path) -> Any:
     """Ids, labels and codes of an index, or None where there is none."""
     if not folder.exists():
@@ -58,7 +72,7 @@ def index_state(folder: Path) -> Any:
     return sorted(zip(found, rows, index.metadata(ids), strict=True), key=str)
 
 
-class Build(Work):
+class Build(Verb):
     """``gradsnap index`` of vectors."""
 
     name = "index"
@@ -70,9 +84,9 @@ class Build(Work):
             np.save(self.sources / "rows.npy", good.rows(40, 3).numpy())
             np.save(self.sources / "more.npy", good.rows(9, 4).numpy())
 
-    def do(self, folder: Path) -> int:
+    def words(self, folder: Path) -> tuple[object, ...]:
         coder, rows = self.sources / "coder.safetensors", self.sources / "rows.npy"
-        return _code("index", coder, rows, "--out", folder / "i", "--kind", "inverted")
+        return ("index", coder, rows, "--out", folder / "i", "--kind", "inverted")
 
     def again(self, folder: Path) -> int:
         return 0 if (folder / "i").exists() else self.do(folder)
@@ -88,11 +102,11 @@ class Add(Build):
 
     def prepare(self, folder: Path) -> None:
         super().prepare(folder)
-        Build.do(self, folder)
+        Build(self.sources).do(folder)
 
-    def do(self, folder: Path) -> int:
+    def words(self, folder: Path) -> tuple[object, ...]:
         more = self.sources / "more.npy"
-        return _code("index", more, "--add", "--out", folder / "i")
+        return ("index", more, "--add", "--out", folder / "i")
 
     def again(self, folder: Path) -> int:
         return self.do(folder)  # the same source once more adds nothing twice
@@ -108,13 +122,13 @@ class Changed(Work):
         return index_state(folder / "i")
 
 
-class Remove(Changed):
+class Remove(Changed, Verb):
     """``gradsnap remove``."""
 
     name = "remove"
 
-    def do(self, folder: Path) -> int:
-        return _code("remove", folder / "i", "--where", "label = 1")
+    def words(self, folder: Path) -> tuple[object, ...]:
+        return ("remove", folder / "i", "--where", "label = 1")
 
     def again(self, folder: Path) -> int:
         self.do(folder)  # an error where nothing is left to remove
@@ -158,7 +172,7 @@ class Serve(Changed):
         return 0
 
 
-class Encode(Work):
+class Encode(Verb):
     """``gradsnap encode``: codes in a file."""
 
     name = "encode"
@@ -166,16 +180,16 @@ class Encode(Work):
     def prepare(self, folder: Path) -> None:
         Build(self.sources).prepare(folder)
 
-    def do(self, folder: Path) -> int:
+    def words(self, folder: Path) -> tuple[object, ...]:
         coder, rows = self.sources / "coder.safetensors", self.sources / "rows.npy"
-        return _code("encode", coder, rows, "--out", folder / "codes.npy")
+        return ("encode", coder, rows, "--out", folder / "codes.npy")
 
     def state(self, folder: Path) -> Any:
         path = folder / "codes.npy"
         return np.load(path).tolist() if path.exists() else None
 
 
-class Export(Work):
+class Export(Verb):
     """``gradsnap export --to faiss``, with the names of its ids beside."""
 
     name = "export"
@@ -185,9 +199,9 @@ class Export(Work):
         if not source.exists():
             good.saved("exhaustive", source)
 
-    def do(self, folder: Path) -> int:
+    def words(self, folder: Path) -> tuple[object, ...]:
         source = self.sources / "export.index"
-        return _code("export", source, "--to", "faiss", "--out", folder / "x.faiss")
+        return ("export", source, "--to", "faiss", "--out", folder / "x.faiss")
 
     def again(self, folder: Path) -> int:
         return 0 if (folder / "x.faiss").exists() else self.do(folder)
@@ -201,7 +215,7 @@ class Export(Work):
         return faiss.read_index(str(path)).ntotal, names.exists()
 
 
-class Train(Work):
+class Train(Verb):
     """``gradsnap train``, resumed until it ends: the same bits."""
 
     name = "train"
@@ -211,9 +225,9 @@ class Train(Work):
         if not (self.sources / "train.npz").exists():
             labelled_vectors(self.sources / "train.npz")
 
-    def do(self, folder: Path) -> int:
+    def words(self, folder: Path) -> tuple[object, ...]:
         source = self.sources / "train.npz"
-        return _code(
+        return (
             "train", source, "--bits", 8, "--out", folder / "m", "--no-beside-plain",
             "--quiet", *TRAINING,
         )  # fmt: skip
@@ -257,13 +271,6 @@ WORKS: dict[str, type[Work]] = {
     )
 }  # fmt: skip
 """Everything that writes, by its name."""
-
-
-def _code(*words: object) -> int:
-    said = commands.run(*words)
-    if said.code not in (0, 1):
-        raise RuntimeError(said.err)
-    return said.code
 
 
 def copied(before: Path, folder: Path) -> Path:

@@ -13,7 +13,10 @@ from gradsnap import compiled
 from gradsnap.coders import CODERS, HASHERS, Coder, Hasher
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer, product
 from gradsnap.registry import options_of
+from tests import no_network
 from tests.platforms import BROWSER
+
+no_network.install()
 
 needs_numba = pytest.mark.skipif(not compiled.installed(), reason="needs numba")
 

@@ -176,3 +176,43 @@ def test_what_has_no_codebooks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(FileFormatError, match="is not a FAISS index"):
         from_faiss(tmp_path / "text")
+
+
+@pytest.mark.parametrize("room", [0, 100, 3000])
+def test_a_full_disk_is_a_sentence_and_leaves_no_file(
+    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAISS's own writer says nothing where the last bytes find no room."""
+    index = ExhaustiveIndex(fitted("pq")).add(clustered(5000))
+    real = Path.open
+
+    def small(path: Path, *words: Any, **options: Any) -> Any:
+        file = real(path, *words, **options)
+        return Small(file, room) if "wb" in words else file
+
+    monkeypatch.setattr(Path, "open", small)
+    with pytest.raises(InputError, match="No space left"):
+        write_faiss(index, tmp_path / "x.faiss")
+    assert list(tmp_path.iterdir()) == []
+
+
+class Small:
+    """A file on a disk with room for a few bytes."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self.file, self.room = file, room
+
+    def write(self, data: bytes) -> int:
+        self.room -= len(data)
+        if self.room < 0:
+            raise OSError(28, "No space left on device")
+        return int(self.file.write(data))
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def __enter__(self) -> "Small":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()

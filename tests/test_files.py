@@ -6,8 +6,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 
-from gradsnap.errors import InputError
+from gradsnap import files
+from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import replacing
 from tests.platforms import needs_permissions
 
@@ -141,3 +143,56 @@ def test_a_folder_without_permission_is_really_refused(tmp_path: Path) -> None:
             pytest.fail("the body must not run")
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".target.abc"
+    left.write_bytes(b"x" * 1000)
+    other = tmp_path / ".other.abc"
+    other.touch()
+    with replacing(tmp_path / "target") as temporary:
+        temporary.write_text("new")
+    assert names(tmp_path) == [".other.abc", "target"]
+
+
+def test_what_a_living_process_writes_stays(tmp_path: Path) -> None:
+    with replacing(tmp_path / "target") as first:
+        first.write_text("first")
+        with replacing(tmp_path / "target") as second:
+            second.write_text("second")
+            assert first.exists()
+    assert (tmp_path / "target").read_text() == "first"
+    assert names(tmp_path) == ["target"]
+
+
+def test_tensors_are_written_to_no_file_but_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of a library's own name would stay where the process is killed."""
+    seen = []
+    flush = files.flush
+
+    def noted(path: Path) -> None:
+        seen.append(names(tmp_path))
+        flush(path)
+
+    monkeypatch.setattr(files, "flush", noted)
+    files.write_tensors(tmp_path / "t", {"x": torch.ones(3)}, {"format": "f"})
+    assert [len(found) for found in seen] == [1, 1]
+    assert seen[0][0].startswith(".t.")
+    assert torch.equal(
+        files.read_tensors(tmp_path / "t", "f", "x")[0]["x"], torch.ones(3)
+    )
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "9" * 10**4, "{", "\udc80"])
+def test_json_that_nobody_meant(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text, errors="surrogateescape")
+    with pytest.raises(FileFormatError, match="truncated or not JSON"):
+        files.read_json(tmp_path / "x.json")
+
+
+def test_a_pipe_is_no_json(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.json")
+    with pytest.raises(FileFormatError, match="not a regular file"):
+        files.read_json(tmp_path / "x.json")

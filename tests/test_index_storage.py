@@ -1,5 +1,6 @@
 """Index folders: what is refused, what survives a kill, and who may write."""
 
+import gc
 import json
 import mmap
 import os
@@ -386,3 +387,73 @@ def test_refiners_refuse_what_they_cannot_hold() -> None:
         HalfPrecision(2).encode(torch.tensor([[1.0, 1e6]]))
     with pytest.raises(InputError, match="refiner takes vectors of length 3"):
         ExhaustiveIndex(fitted("pq"), refiner=HalfPrecision(3))
+
+
+# --- what a storm found ---------------------------------------------------------
+
+
+def test_a_flush_that_fails_after_the_manifest_loses_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new manifest stood, and the files it names were deleted."""
+    before = len(load_index(folder))
+    index = load_index(folder).add(clustered(9))
+    write = folder_reading.write_manifest
+
+    def fails_late(*arguments: Any) -> None:
+        write(*arguments)
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder_writing, "write_manifest", fails_late)
+        with pytest.raises(InputError, match="Input/output error"):
+            index.save(folder)
+    assert len(load_index(folder, verify=True)) == before + 9
+
+
+def test_a_link_in_the_place_of_a_file_is_refused(folder: Path) -> None:
+    path = next(folder.glob("*.codes"))
+    path.rename(folder.parent / "elsewhere")
+    path.symlink_to(folder.parent / "elsewhere")
+    with pytest.raises(FileFormatError, match="is a link"):
+        load_index(folder)
+
+
+def test_folders_of_killed_builds_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".new.abcd"
+    left.mkdir()
+    (left / "writer.lock").touch()
+    (left / "000001-x.codes").write_bytes(b"x" * 1000)
+    ExhaustiveIndex(fitted("pq")).add(clustered(5)).save(tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_a_hundred_opens_leave_no_file_open(folder: Path) -> None:
+    def handles() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    load_index(folder).search(QUERIES, 3)
+    before = handles()
+    for _ in range(100):
+        index = load_index(folder)
+        index.search(QUERIES, 3)
+        index.metadata(index.select()[:2])
+    del index
+    gc.collect()
+    assert handles() <= before
+
+
+def test_results_beyond_all_bounds_are_refused(folder: Path) -> None:
+    for k in (0, 2**31, 10**30):
+        with pytest.raises(InputError, match="k must be"):
+            load_index(folder).search(QUERIES, k)
+
+
+def test_ids_at_the_end_of_all_numbers(tmp_path: Path) -> None:
+    ids = [2**63 - 2 - n for n in range(5)]
+    index = ExhaustiveIndex(fitted("pq")).add(clustered(5), ids)
+    index.save(tmp_path / "i")
+    found = load_index(tmp_path / "i").search(clustered(5), 1)
+    assert set(found.ids[:, 0].tolist()) <= set(ids)
+    with pytest.raises(InputError, match="in the index already"):
+        index.add(clustered(1), [2**63 - 2])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gradsnap as gs
+from gradsnap.cli.ending import Ended
 from gradsnap.collection import adding
 from gradsnap.collection.sources import unfinished
 from tests.commands import said
@@ -55,7 +56,7 @@ def stopped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(adding, "SAVE_EVERY", 1)
         patch.setattr("gradsnap.inference.embedding.BLOCK", 100)
         patch.setattr(gs.ExhaustiveIndex, "save", dying)
-        with pytest.raises(AssertionError):  # what said() makes of an interrupt
+        with pytest.raises(Ended, match="interrupted"):
             build(place)
 
 
@@ -118,4 +119,4 @@ def test_a_killed_build_of_many_rows(tmp_path: Path) -> None:
     assert len(gs.load_index(tmp_path / "i")) < rows
     subprocess.run(command, env=environment, check=True)
     found = gs.load_index(tmp_path / "i", verify=True)
-    assert found.select().tolist() == list(range(rows))
+    assert list(found.select()) == list(range(rows))

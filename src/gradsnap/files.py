@@ -206,7 +206,7 @@ def read_tensors(
         with safe_open(name, framework="pt") as file:
             words = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise FileFormatError(
             f"{name} is truncated or not a safetensors file ({error})"
         ) from error

@@ -1,9 +1,6 @@
 """The program: its verbs, and what becomes of an error."""
 
 import functools
-import logging
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -38,9 +35,10 @@ def _quietly(verb: Verb) -> Verb:
 
     @functools.wraps(verb)
     def run(*arguments: Any, **options: Any) -> None:
+        from gradsnap.cli.ending import ending
         from gradsnap.progress import silenced
 
-        with silenced(bool(options.get("quiet"))):
+        with ending(), silenced(bool(options.get("quiet"))):
             verb(*arguments, **options)
 
     return run
@@ -93,57 +91,51 @@ def program(
     """Learn embeddings that survive quantization, then search them by short codes."""
 
 
-class _Escaping(logging.Formatter):
-    """Lines of which nothing can move the cursor, whatever a file is called."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return _printable(super().format(record))
-
-
-def _printable(text: str) -> str:
-    from gradsnap.strings import shown
-
-    return "\n".join(map(shown, text.split("\n")))
-
-
 def main() -> None:
     """Runs the program; an error of ours is one sentence, not a traceback.
 
-    Exit codes: 0 done, 1 an error, 2 a command that cannot be read, 130 interrupted.
+    Exit codes: 0 done, 1 an error, 2 a command that cannot be read, 130 interrupted,
+    141 nobody reads the output any more. See docs/reliability.md.
     """
+    from gradsnap.cli.ending import Ended, begin, stop
     from gradsnap.errors import GradsnapError
     from gradsnap.memory import keep_freed_memory
 
     keep_freed_memory()
-    handler = logging.StreamHandler()  # to stderr
-    handler.setFormatter(_Escaping("%(message)s"))
-    logging.basicConfig(handlers=[handler])
-    # Pillow's word about large images; what is too large is an error of ours.
-    warnings.filterwarnings("ignore", message="Image size .* exceeds limit")
+    begin()
     try:
         app()
+    except Ended as end:
+        stop(end.sentence, end.code)
     except KeyboardInterrupt:
-        _stop("interrupted", 130)
+        stop("interrupted", 130)
+    except SystemExit as end:  # typer's, where a verb had not begun yet
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
+            stop("interrupted", 130)
+        raise
     except (GradsnapError, OSError) as error:
-        _stop(f"error: {error}", 1)
-    except (MemoryError, RuntimeError) as error:
+        stop(f"error: {error}", 1)
+    except (ImportError, MemoryError, RuntimeError) as error:
         if not _lacks_memory(error):
             raise
-        _stop(f"error: not enough memory for this ({str(error).splitlines()[0]})", 1)
+        stop(f"error: not enough memory for this ({str(error).splitlines()[0]})", 1)
 
 
-OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "storage size calculation")
-"""How torch says that memory cannot be had."""
+OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "storage size calculation",
+    "can't start new thread",
+    "failed to map segment",
+    "cannot allocate memory",
+    "std::bad_alloc",
+)
+"""How torch, Python and the loader of libraries say that memory cannot be had."""
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether it is what torch or numpy say where memory cannot be had."""
+    """Whether it is what libraries say where memory cannot be had."""
     words = str(error).lower()
     return isinstance(error, MemoryError) or any(
         known in words for known in OUT_OF_MEMORY
     )
-
-
-def _stop(sentence: str, code: int) -> None:
-    print(_printable(sentence), file=sys.stderr)  # noqa: T201
-    sys.exit(code)

@@ -34,7 +34,13 @@ def console() -> "Console":
     """For standard output: as wide as the terminal, or as wide as lines are."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else UNBOUNDED)
+    class Telling(Console):
+        """A console that does not end the program itself where nobody reads."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Telling(width=None if sys.stdout.isatty() else UNBOUNDED)
 
 
 def readable(text: str) -> str:

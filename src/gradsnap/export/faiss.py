@@ -66,16 +66,17 @@ def write_faiss(index: Index, path: str | os.PathLike[str]) -> None:
     items, names = _with_numbers(index)
     made = index_in_faiss(index, items)
     binary = isinstance(made, faiss.IndexBinary)
-    write: Any = faiss.write_index_binary if binary else faiss.write_index
+    # FAISS's own writing of files says nothing where the last bytes find no room.
+    bytes_of = faiss.serialize_index_binary if binary else faiss.serialize_index
     beside = Path(os.fspath(path) + NAMES)
     try:
         with replacing(path) as temporary:
-            write(made, os.fspath(temporary))
+            with temporary.open("wb") as file:
+                file.write(bytes_of(made).data)
             if names is not None:  # before the file that needs them
                 write_text(beside, json.dumps(names, indent=0))
-    except (OSError, RuntimeError) as error:  # FAISS says all by the second
-        why = str(error).rpartition("(")[2].rstrip(")") or error
-        raise InputError(f"cannot write {os.fspath(path)}: {why}") from error
+    except OSError as error:
+        raise InputError(f"cannot write {os.fspath(path)}: {error.strerror}") from error
     if names is None:
         beside.unlink(missing_ok=True)  # of another index that stood here
 

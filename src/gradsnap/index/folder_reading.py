@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from gradsnap.coders import Coder, load_coder
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import check_finite, read_json, replacing
+from gradsnap.index.blocks import check_sample
 from gradsnap.index.index import Index
 from gradsnap.index.rerank import HalfPrecision, LongerCode, Refiner
 from gradsnap.index.roots import Roots
@@ -27,8 +28,8 @@ FORMAT = "gradsnap-index"
 VERSION = 1
 
 SMALL = 2**22
-"""Files up to 4 MiB are compared with their checksum when opened, larger ones by
-``verify``: opening an index must not read all of it."""
+"""Files up to 4 MiB are compared with their checksum when opened; of larger ones a few
+blocks, and all by ``verify``: opening an index must not read all of it."""
 
 ATTEMPTS = 5
 """Tries to open a folder that a writer changes meanwhile."""
@@ -59,8 +60,8 @@ def load_index(
         path: the folder.
         coder: the model's; an index made with another one is refused. The index has a
             copy of its own, which is used if none is given.
-        verify: compare every file with its checksum. Otherwise all sizes, and the
-            checksums of files up to 4 MiB.
+        verify: compare every file with its checksum. Otherwise all sizes, the
+            checksums of files up to 4 MiB, and a few blocks of larger ones.
 
     Raises:
         InputError: there is no index, or it was made with another coder.
@@ -182,11 +183,12 @@ def file_entry(path: Path) -> dict[str, Any]:
 
 
 def check_files(folder: Path, content: Manifest, *, every_byte: bool = False) -> None:
-    """Compares sizes, and the checksums of small files or of all.
+    """Compares sizes, the checksums of small files or of all, and some blocks.
 
     Raises:
         FileFormatError: a file is missing, truncated or changed.
     """
+    blocks = content.get("blocks", {})
     for name, entry in content["files"].items():
         path = folder / name
         size = _size_of(path)
@@ -195,8 +197,11 @@ def check_files(folder: Path, content: Manifest, *, every_byte: bool = False) ->
                 f"{path} is truncated or changed: {size} bytes, "
                 f"expected {entry['bytes']}"
             )
-        if (every_byte or size <= SMALL) and file_entry(path) != entry:
-            raise FileFormatError(f"{path} was changed: its checksum does not fit")
+        if every_byte or size <= SMALL:
+            if file_entry(path) != entry:
+                raise FileFormatError(f"{path} was changed: its checksum does not fit")
+        elif name in blocks:  # which older folders lack
+            check_sample(path, blocks[name], size)
 
 
 def _size_of(path: Path) -> int:

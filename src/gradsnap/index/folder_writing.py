@@ -17,8 +17,10 @@ from typing import Any
 
 from gradsnap.errors import FileFormatError, GradsnapError, InputError
 from gradsnap.files import HELD, flush, remove_left_behind, tensor_bytes
+from gradsnap.index.blocks import block_sums
 from gradsnap.index.folder_reading import (
     MANIFEST,
+    SMALL,
     Manifest,
     Origin,
     file_entry,
@@ -165,10 +167,20 @@ def _write(
         "parts": parts,
         "segments": entries,
         "files": files,
+        "blocks": _blocks(folder, files, old),
     }
     flush(folder)  # the names of the files, before the manifest that lists them
     write_manifest(folder, content)
     return content
+
+
+def _blocks(
+    folder: Path, files: dict[str, Any], old: Manifest | None
+) -> dict[str, str]:
+    """Checksums of the blocks of large files; those of files that stay are known."""
+    known = {} if old is None else old.get("blocks", {})
+    large = [name for name, entry in files.items() if entry["bytes"] > SMALL]
+    return {name: known.get(name) or block_sums(folder / name) for name in large}
 
 
 def _write_parts(index: Index, folder: Path, stem: str) -> dict[str, str]:

@@ -54,7 +54,8 @@ def check_manifest(path: Path, content: Manifest) -> None:
     for field, kind in FIELDS.items():
         if field not in content or not isinstance(content[field], kind):
             raise FileFormatError(f"{path} lacks {field!r}")
-    _check_notes(path, content.get("notes", {}))  # which older folders lack
+    _check_words(path, "notes", content.get("notes", {}))  # which older folders lack
+    _check_words(path, "blocks", content.get("blocks", {}))
     if not _is_number(content["next_id"]):
         raise FileFormatError(f"{path}: its next id is {content['next_id']!r}")
     for name, entry in content["files"].items():
@@ -65,11 +66,11 @@ def check_manifest(path: Path, content: Manifest) -> None:
         _check_listed(path.parent, content, file, f"its {name}")
 
 
-def _check_notes(path: Path, notes: Any) -> None:
+def _check_words(path: Path, what: str, words: Any) -> None:
     """Words by name, nothing else."""
-    known = isinstance(notes, dict) and all(isinstance(w, str) for w in notes.values())
+    known = isinstance(words, dict) and all(isinstance(w, str) for w in words.values())
     if not known:
-        raise FileFormatError(f"{path}: its notes are {notes!r}")
+        raise FileFormatError(f"{path}: its {what} are {words!r}")
 
 
 def check_segment(folder: Path, content: Manifest, entry: Any, index: Index) -> None:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gradsnap.coders import Coder, load_coder
 from gradsnap.coders.storage import kind_of, rebuilt_coder
 from gradsnap.data import Dataset, ImageOptions, decode_image, open_dataset
-from gradsnap.errors import FileFormatError, GradsnapError, InputError
+from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import (
     check_finite,
     make_folder,
@@ -30,7 +29,9 @@ from gradsnap.files import (
     write_text,
 )
 from gradsnap.inference.embedding import EmbeddingStream, Items, embed
-from gradsnap.networks import Head, Network, import_network, untrained_network
+from gradsnap.inference.network_files import NetworkSpec as NetworkSpec
+from gradsnap.inference.network_files import filled_network, spec_of
+from gradsnap.networks import Head
 
 if TYPE_CHECKING:
     from gradsnap.index import Index, SearchResult
@@ -38,21 +39,6 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS, CARD = "config.toml", "weights.safetensors", "card.json"
 FORMAT = "gradsnap-model-2"
 EARLIER = "gradsnap-model-1"
-
-LARGEST = 2**14
-"""Pixels of a side that a folder may ask images to be read at."""
-
-
-@dataclass(frozen=True)
-class NetworkSpec:
-    """What a folder says of its network, so that it can be built again and filled."""
-
-    name: str | None
-    """Of the registry; None for one from an import path, which the user must name."""
-    options: dict[str, Any]
-    side: int | None = None
-    """Pixels that images are read at."""
-    channels: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +178,10 @@ def load(path: str | os.PathLike[str], network_from: str | None = None) -> Model
     tensors, words = read_tensors(folder / WEIGHTS, (FORMAT, EARLIER), "a model")
     if words["format"] == EARLIER:
         words, tensors = _upgraded(folder, tensors)
-    spec = _spec(words, folder)
+    spec = spec_of(words, folder / WEIGHTS)
     coder = rebuilt_coder(words, without_prefix("coder", tensors), str(folder))
-    network = _filled(spec, folder, network_from, without_prefix("network", tensors))
+    weights = without_prefix("network", tensors)
+    network = filled_network(spec, folder / WEIGHTS, network_from, weights)
     check_finite(network.state_dict(), str(folder / WEIGHTS))
     network.requires_grad_(False).eval()
     return Model(network, coder, spec, _card(folder / CARD), folder)
@@ -234,71 +221,6 @@ def place_of_model(index: "Index") -> Path | None:
         return None
     own = Path() if index.origin is None else index.origin.folder
     return own / path  # an absolute one stays
-
-
-def _spec(words: dict[str, str], folder: Path) -> NetworkSpec:
-    try:
-        spec = NetworkSpec(**json.loads(words["network"]))
-        known = isinstance(spec.name, str | None) and isinstance(spec.options, dict)
-        if not known or not all(map(_is_size, (spec.side, spec.channels))):
-            raise TypeError(f"a network called {spec}")
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FileFormatError(f"{folder / WEIGHTS} is damaged: {error!r}") from error
-    return spec
-
-
-def _is_size(value: object) -> bool:
-    """Whether it is a number of pixels or channels, or left open."""
-    return value is None or (type(value) is int and 0 < value <= LARGEST)
-
-
-def _filled(
-    spec: NetworkSpec,
-    folder: Path,
-    network_from: str | None,
-    weights: dict[str, Tensor],
-) -> Network:
-    """The network with its weights; what they do not fill is never made.
-
-    A folder may say any size, so a network of ours is first made without memory.
-    """
-    try:
-        if network_from is None:
-            with torch.device("meta"):
-                planned = _network(spec, folder, None).state_dict()
-            _check_same(planned, weights)
-        network = _network(spec, folder, network_from)
-        network.load_state_dict(weights)
-    except GradsnapError:
-        raise
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{folder / WEIGHTS} does not fit: {error}") from error
-    return network
-
-
-def _check_same(planned: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
-    """Refuses weights of other names or sizes than planned."""
-    missing = [name for name in planned if name not in weights]
-    unknown = [name for name in weights if name not in planned]
-    if missing or unknown:
-        raise ValueError(
-            f"missing are {missing or 'none'}, unknown {unknown or 'none'}"
-        )
-    for name, value in planned.items():
-        if value.shape != weights[name].shape:
-            shapes = f"{tuple(weights[name].shape)}, expected {tuple(value.shape)}"
-            raise ValueError(f"{name} is of shape {shapes}")
-
-
-def _network(spec: NetworkSpec, folder: Path, network_from: str | None) -> Network:
-    if network_from is not None:
-        return import_network(network_from, **spec.options)
-    if spec.name is None or ":" in spec.name:
-        raise InputError(
-            f"the network of {folder} was built by a function of yours, which a folder "
-            "must not name: say it yourself with --network-from package.module:function"
-        )
-    return untrained_network(spec.name, spec.options)
 
 
 def _upgraded(

@@ -56,6 +56,9 @@ class Metrics:
         self.reopened = Gauge(
             "gradsnap_reopened", "Times a new version was opened.", labels, registry=own
         )
+        self.damaged = Gauge(
+            "gradsnap_damaged", "Whether a file was changed.", labels, registry=own
+        )
         self.queued = Gauge("gradsnap_queued", "Queries waiting.", labels, registry=own)
 
     def text(self) -> bytes:

@@ -16,6 +16,7 @@ from gradsnap.serve.embedding import Embedded, Embedder, Picture
 from gradsnap.serve.metrics import Metrics
 from gradsnap.serve.opened import OpenedIndex, Version
 from gradsnap.serve.refusals import Refusal, busy, unreadable
+from gradsnap.serve.scrubbing import Scrubber
 from gradsnap.serve.security import Access
 from gradsnap.serve.settings import ServeSettings
 from gradsnap.serve.thumbnails import Thumbnails
@@ -51,6 +52,7 @@ class Served:
         self.opened, self.settings, self.metrics = opened, settings, metrics
         self.decoders = decoders
         self.writer = Writer(opened)
+        self.scrubber = Scrubber(opened)
         self._kept: dict[str, tuple[int, Any]] = {}
         make = partial(
             Batcher,
@@ -123,6 +125,7 @@ class Served:
         metrics.items.labels(name).set(len(self.version.index))
         metrics.version.labels(name).set(self.version.generation)
         metrics.reopened.labels(name).set(self.opened.reopened)
+        metrics.damaged.labels(name).set(self.scrubber.damage is not None)
         metrics.queued.labels(name).set(len(self.searching) + len(self.embedding))
 
     async def close(self) -> None:
@@ -214,15 +217,17 @@ class Service:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Looks for new versions while requests are answered; ends threads after."""
-        watch = asyncio.create_task(self._watch())
+        works = [self._watch(), *(one.scrubber.run() for one in self.by_name.values())]
+        tasks = [asyncio.create_task(work) for work in works]
         self.ready = True
         try:
             yield
         finally:
             self.ready = False
-            watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
             for served in self.by_name.values():
                 await served.close()
             self.decoders.close()

@@ -1,0 +1,74 @@
+"""How commands end: exit codes, interrupts, output that nobody reads."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gradsnap.cli import ending
+from gradsnap.cli.app import _lacks_memory
+from gradsnap.cli.ending import Ended
+
+
+def test_an_interrupt_is_a_sentence() -> None:
+    with pytest.raises(Ended, match="interrupted") as caught, ending.ending():
+        raise KeyboardInterrupt
+    assert caught.value.code == 130
+
+
+def test_output_that_nobody_reads_is_a_sentence() -> None:
+    with pytest.raises(Ended, match="nobody reads") as caught, ending.ending():
+        raise BrokenPipeError
+    assert caught.value.code == 141
+
+
+def test_the_second_interrupt_waits_for_the_first(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        ending._let_interrupts_finish()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # what is being tidied up goes on
+        assert "stopping" in capfd.readouterr().err
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    "words", ["[enforce fail] DefaultCPUAllocator: can't allocate memory", "bad"]
+)
+def test_too_little_memory_is_told_from_mistakes(words: str) -> None:
+    assert _lacks_memory(RuntimeError(words)) == ("allocate" in words)
+    assert _lacks_memory(MemoryError())
+
+
+def run(script: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = f"{sys.executable} -m gradsnap {script}"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        ["bash", "-c", command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_commands_whose_output_cannot_be_written(tmp_path: Path) -> None:
+    shown = "train digits --show-config"
+    full = run(f"{shown} > /dev/full")
+    assert (full.returncode, full.stderr.count("\n")) == (1, 1)
+    assert "No space left" in full.stderr
+    closed = run(f"{shown} >&-")
+    assert (closed.returncode, closed.stderr) == (0, "")
+    unread = run(f"{shown} | true; exit ${{PIPESTATUS[0]}}")
+    assert unread.returncode in (0, 141)  # a short text may fit the pipe
+    assert "Traceback" not in unread.stderr

@@ -1,0 +1,107 @@
+"""The short form of the storm: every kind a few times, and lives of indexes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from storm import guard, workers
+from storm.kind import Kind
+from storm.kinds import KINDS
+from storm.lives import live
+from storm.outcomes import CodeExecuted, Tally, WrongAnswer, failure_of, table
+
+ROOT = Path(__file__).parent.parent
+QUICK = {
+    "damaged-indexes": 20,
+    "sealed-indexes": 20,
+    "manifests": 30,
+    "images": 30,
+    "vector-files": 30,
+    "pickles": 10,
+    "settings": 60,
+    "numbers": 15,
+}
+"""Tries of the fast tests, in this process."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", QUICK)
+def test_a_few_tries(name: str, tmp_path: Path) -> None:
+    (tmp_path / "kind").mkdir()
+    kind = KINDS[name](tmp_path / "kind")
+    for seed in range(QUICK[name]):
+        outcome, words = workers.one_try(kind, seed, tmp_path / str(seed))
+        assert outcome in ("refused", "answered"), (seed, words)
+
+
+def test_lives_of_indexes() -> None:
+    live(0, examples=5, length=15)
+
+
+def in_process(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "storm", "--seed", "7", "--workers", "1", *words]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in QUICK])
+def test_tries_in_processes(name: str) -> None:
+    done = in_process("--kind", name, "--tries", "25")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Broken(Kind):
+    """Fails in every way there is."""
+
+    name = "broken"
+    patience = 1.0
+
+    def attempt(self, numbers: object, place: Path) -> str:
+        way = int(place.name) % 6
+        if way == 0:
+            raise KeyError("not ours")
+        if way == 1:
+            raise WrongAnswer("two and two are five")
+        if way == 2:
+            os.kill(os.getpid(), 11)
+        if way == 3:
+            while True:
+                pass
+        if way == 4:
+            os.system("true")
+        return "answered"
+
+
+def test_every_failure_is_counted(tmp_path: Path) -> None:
+    """The storm can fail: a traceback, a wrong answer, a crash, a hang, a command."""
+    told: list[object] = []
+    tally = workers.run(
+        Broken(tmp_path), iter(range(6)), float("inf"), workers=1, told=told.append
+    )
+    found = {failure.seed: failure.outcome for failure in tally.failures}
+    assert found == {
+        0: "traceback", 1: "wrong answer", 2: "crash", 3: "hang", 4: "code executed",
+    }  # fmt: skip
+    assert (tally.tries, len(told)) == (6, 5)
+    assert "| broken | 6 | 0 | 1 | 1 | 1 | 1 | 1 | 0 | 1 |" in table([tally])
+    assert "make storm STORM_SEED=2 KIND=broken TRIES=1" in str(tally.failures[2])
+
+
+def test_nothing_outside_may_be_opened(tmp_path: Path) -> None:
+    path = tmp_path / guard.SECRET
+    path.write_text("x")
+    script = (
+        "from storm import guard; guard.install(); guard.arm(True)\n"
+        f"try: open({str(path)!r})\n"
+        "except guard.CodeExecuted: raise SystemExit(7)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False)
+    assert done.returncode == 7
+    assert failure_of(CodeExecuted()) == "code executed"
+    assert Tally("x").tries == 0
