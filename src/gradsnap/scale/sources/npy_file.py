@@ -12,7 +12,7 @@ from gradsnap.scale.places import place_of
 from gradsnap.scale.shard import Chunk, Shard, shard_of
 
 ROWS_AT_ONCE = 8192
-SHARD_BYTES = 2**28
+SHARD_BYTES = 2**26
 """Of the vectors of a shard."""
 
 HEADERS = {
@@ -26,7 +26,7 @@ class NpyFile:
 
     Args:
         address: of the file.
-        rows: of a shard; as many as make 256 MiB if not given.
+        rows: of a shard; as many as make 64 MiB if not given.
     """
 
     holds_images = False
