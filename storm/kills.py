@@ -62,7 +62,7 @@ class Kills(_Stopped):
     """SIGKILL before or amid the n-th call that writes; then everything as it was."""
 
     name = "kills"
-    weight = 4.0
+    weight = 6.0
     patience = 120.0
 
     def __init__(self, place: Path) -> None:
