@@ -56,13 +56,14 @@ def _possible(names: list[str]) -> list[str]:
 
 def _blow(kind: type[Kind], asked: argparse.Namespace, seconds: float) -> Tally:
     """All tries of one kind in its share of the time."""
-    home = workers.scratch()
-    deadline = time.monotonic() + seconds
+    home, began = workers.scratch(), time.monotonic()
     try:
         seeds: Iterator[int] = itertools.count(asked.seed)
+        made = kind(home)
+        # Making ready may take long on a busy machine: half of the time is for tries.
+        deadline = max(began + seconds, time.monotonic() + seconds / 2)
         if asked.tries:
             seeds, deadline = itertools.islice(seeds, asked.tries), float("inf")
-        made = kind(home)
         told = _Teller(asked.tries == 1)
         tally = workers.run(
             made, seeds, deadline, workers=asked.workers, told=told.tell

@@ -20,7 +20,7 @@ class Lives(Kind):
     """Every index kind and store through adds, removals, saves, kills and readers."""
 
     name = "lives"
-    weight = 5.0
+    weight = 9.0
     patience = 120.0
 
     def __init__(self, place: Path) -> None:

@@ -21,7 +21,7 @@ from storm import guard
 from storm.kind import Kind
 from storm.outcomes import Failure, Tally, failure_of
 
-RENEWED = 2000
+RENEWED = 200
 """Tries after which a process is replaced, so that nothing adds up."""
 
 MEMORY = 6 * 2**30

@@ -155,7 +155,9 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     with pytest.raises(gs.FileFormatError, match=r"a\.npy"):
         open_dataset(tmp_path / "a.npy")
     np.savez(tmp_path / "b.npz", vectors=random_vectors(1, 2), labels=objects)
-    with pytest.raises(gs.FileFormatError, match=r"b\.npz: labels cannot be read"):
+    with pytest.raises(
+        gs.FileFormatError, match=r"b\.npz is truncated or not an archive with labels"
+    ):
         open_dataset(tmp_path / "b.npz")
     np.save(tmp_path / "c.npy", random_vectors(1, 2))
     np.save(tmp_path / "c.labels.npy", objects, allow_pickle=True)

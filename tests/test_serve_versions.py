@@ -11,10 +11,13 @@ pytest.importorskip("fastapi", reason="install gradsnap[serve]")
 pytest.importorskip("httpx", reason="pip install httpx")
 
 import gradsnap as gs
+from gradsnap.index import folder_writing
 from gradsnap.serve import ServeSettings, make_app
 from gradsnap.serve.client import ServerError
 from gradsnap.serve.opened import OpenedIndex
-from tests.conftest import DIM, clustered
+from gradsnap.serve.refusals import Refusal
+from gradsnap.serve.writing import Writer
+from tests.conftest import DIM, clustered, fitted
 from tests.served import InProcess, vector_index
 
 
@@ -149,3 +152,19 @@ def test_a_missing_extra_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(gs.InputError, match=r"gradsnap\[serve\]"):
         make_app({}, ServeSettings())
+
+
+def test_a_full_disk_is_not_another_writer(tmp_path, monkeypatch) -> None:
+    """It was said to be another process, and to be tried again."""
+    index = gs.ExhaustiveIndex(fitted("pq")).add(clustered(9))
+    index.save(tmp_path / "i")
+    writer = Writer(OpenedIndex("i", tmp_path / "i", ServeSettings()))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder_writing, "write_segment", full)
+    with pytest.raises(Refusal, match="could not be saved") as caught:
+        writer.add(clustered(1)[0], None, {})
+    assert caught.value.status == 500
+    assert len(gs.load_index(tmp_path / "i", verify=True)) == 9

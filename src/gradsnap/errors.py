@@ -2,6 +2,7 @@
 
 GradsnapError
 ├── InputError        a value, shape or name that cannot be used (also a ValueError)
+│   └── BusyError     another writer is at work or was faster: load again and repeat
 ├── NotFittedError    a quantizer was used before ``fit`` (also a RuntimeError)
 └── FileFormatError   a file that is truncated, changed or not ours
 """
@@ -13,6 +14,10 @@ class GradsnapError(Exception):
 
 class InputError(GradsnapError, ValueError):
     """A value, shape or name that cannot be used; the message says what can."""
+
+
+class BusyError(InputError):
+    """Another writer is at work in a folder, or has changed it since it was loaded."""
 
 
 class NotFittedError(GradsnapError, RuntimeError):

@@ -150,7 +150,7 @@ def as_matrix(values: Any, path: str) -> NDArray[Any]:
     flat = values.flatten().to_numpy(zero_copy_only=False)
     lengths = compute.list_value_length(values).to_numpy(zero_copy_only=False)
     if len(set(lengths.tolist())) != 1:
-        few, many = lengths.min(initial=0), lengths.max(initial=0)
+        few, many = min(lengths, default=0), max(lengths, default=0)
         raise InputError(
             f"{path}: {len(lengths)} lists have {few} to {many} numbers, expected one "
             "length"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gradsnap.errors import FileFormatError, GradsnapError, InputError
+from gradsnap.errors import BusyError, FileFormatError, GradsnapError, InputError
 from gradsnap.files import HELD, flush, remove_left_behind, tensor_bytes
 from gradsnap.index.blocks import block_sums
 from gradsnap.index.folder_reading import (
@@ -111,7 +111,7 @@ def _replace(index: Index, folder: Path) -> Manifest:
     origin = index.origin
     ours = origin is not None and origin.folder == folder.resolve()
     if origin is not None and ours and origin.manifest["token"] != current["token"]:
-        raise InputError(
+        raise BusyError(
             f"cannot write {folder}: another writer has changed it since this index "
             "was loaded; load it again and repeat what you did, and nothing is lost"
         )
@@ -233,7 +233,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         try:
             _lock(handle)
         except OSError as error:
-            raise InputError(
+            raise BusyError(
                 f"cannot write {folder}: another writer is busy; try again when it is "
                 "done, nothing is lost"
             ) from error

@@ -1,15 +1,18 @@
 """Items added and removed over HTTP: each change is saved before it is answered."""
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 
-from gradsnap.errors import InputError
+from gradsnap.errors import BusyError, InputError
 from gradsnap.index import Index, load_index
 from gradsnap.serve.opened import OpenedIndex
 from gradsnap.serve.refusals import Refusal, no_item, unreadable
+
+logger = logging.getLogger(__name__)
 
 MOST_SEGMENTS = 64
 """Saves that stay apart; more are put together, so that searches stay fast."""
@@ -77,7 +80,7 @@ class Writer:
                     index.compact()
                 try:
                     index.save(self.opened.folder)
-                except InputError as error:
+                except BusyError as error:
                     if attempt == TRIES - 1:
                         raise Refusal(
                             503,
@@ -85,6 +88,11 @@ class Writer:
                             {"retry-after": "1"},
                         ) from error
                     continue
+                except InputError as error:  # a full disk, no permission
+                    logger.error("%s cannot be saved: %s", self.opened.name, error)
+                    raise Refusal(
+                        500, "this could not be saved; the server's log says why"
+                    ) from error
                 self.opened.refresh()
                 return made
         return None
