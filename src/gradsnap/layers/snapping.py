@@ -221,6 +221,17 @@ def _(gradient: Tensor, embeddings: Tensor, layer: int) -> Tensor:
     return torch.empty_like(gradient)
 
 
+def _snapped(gradient: Tensor, embeddings: Tensor, layer: int) -> Tensor:
+    """The snapped gradient; by the operator only where a compiler looks on.
+
+    Going through the operator takes longer than a small batch's own work.
+    """
+    if torch.compiler.is_compiling():
+        snapped: Tensor = _snap_op(gradient, embeddings, layer)
+        return snapped
+    return _layers[layer].snap(gradient, embeddings)
+
+
 class _Snap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, embeddings: Tensor, layer: int) -> Tensor:
@@ -231,7 +242,7 @@ class _Snap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (embeddings,) = ctx.saved_tensors
-        return _snap_op(gradient, embeddings, ctx.layer), None
+        return _snapped(gradient, embeddings, ctx.layer), None
 
 
 class _SnapCodes(torch.autograd.Function):
@@ -245,7 +256,7 @@ class _SnapCodes(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
         (embeddings,) = ctx.saved_tensors
         to_codewords = gradient if ctx.needs_input_grad[1] else None
-        return _snap_op(gradient, embeddings, ctx.layer), to_codewords, None
+        return _snapped(gradient, embeddings, ctx.layer), to_codewords, None
 
 
 def _agreement(gradient: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,7 @@
 """Items by a soft choice of codewords, block by block: the layers of PQN and DPQ."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -78,12 +80,39 @@ class HardCodes(SoftCodes):
 
 
 def assignments(quantizer: Quantizer, rows: Tensor, temperature: float) -> Tensor:
-    """Soft shares p (n, M, K) of the codewords in rows (n, dim); see ``SoftCodes``."""
+    """Soft shares p (n, M, K) of the codewords in rows (n, dim); see ``SoftCodes``.
+
+    All distances of a block have ``‖y_m‖²`` in common, which no share depends on: what
+    is left of them is one product.
+    """
     check_product(quantizer)
     with torch.autocast(rows.device.type, enabled=False):
-        distances = quantizer._tables(rows.to(quantizer.dtype)).entries  # (n, M, K)
-        scale = temperature * distances.detach().mean(dim=2, keepdim=True)
-        return (-distances / scale.clamp_min(1e-30)).softmax(dim=2)
+        product, y = _product_of(quantizer, rows.to(quantizer.dtype))
+        blocks, words = product.blocks(y), product.codebooks
+        norms = words.square().sum(dim=2)[:, None]  # (M, 1, K)
+        near = torch.baddbmm(
+            -norms, blocks, words.transpose(1, 2), alpha=2
+        )  # (M, n, K)
+        shares = (near / _scale(blocks, near, temperature)).softmax(dim=2)
+        return shares.transpose(0, 1)
+
+
+@torch.no_grad()
+def _scale(blocks: Tensor, near: Tensor, temperature: float) -> Tensor:
+    """τ̄ (M, n, 1) of blocks (M, n, width) that are so near, 2⟨y, c⟩ − ‖c‖² (M, n, K).
+
+    Never less than what rounding leaves of the distances.
+    """
+    squares = blocks.square().sum(dim=2, keepdim=True)
+    scale = temperature * (squares - near.mean(dim=2, keepdim=True))
+    return torch.maximum(scale, squares * torch.finfo(near.dtype).eps + 1e-30)
+
+
+def _product_of(quantizer: Quantizer, x: Tensor) -> tuple[ProductQuantizer, Tensor]:
+    """The product quantizer, and the rows (n, dim) as it is given them."""
+    if isinstance(quantizer, OptimizedProductQuantizer):
+        return quantizer.inner, x @ quantizer.rotation
+    return cast(ProductQuantizer, quantizer), x
 
 
 def check_product(quantizer: object) -> None:

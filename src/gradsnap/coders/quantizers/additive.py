@@ -16,6 +16,7 @@ from gradsnap.coders.quantizers.local_search import (
 )
 from gradsnap.coders.quantizers.quantizer import chunks
 from gradsnap.coders.quantizers.residual import GeneralizedResidualQuantizer, start_of
+from gradsnap.coders.quantizers.shrinking import shrink
 from gradsnap.coders.quantizers.summed import BeamOptions, SummedQuantizer
 from gradsnap.progress import track
 
@@ -31,6 +32,9 @@ TRAINING_ROUNDS = 8
 SETTLING_STEPS = 2
 """Iterations without noise at the end of ``fit``."""
 
+SHRINKING_SWEEPS = 1
+"""More would win little on other rows, and cost more on the training rows."""
+
 
 class AdditiveQuantizer(SummedQuantizer):
     """AQ (Babenko & Lempitsky 2014), searched locally (Martinez et al. 2018, LSQ++).
@@ -38,7 +42,8 @@ class AdditiveQuantizer(SummedQuantizer):
     Codes start from a beam search and are improved by local search. Codebooks are the
     ridge least squares solution for the codes; while fitting, ever less noise is added
     to them before codes are searched, which leaves poor minima behind. What is found so
-    is kept only if it beats the generalized residual quantizer it starts from.
+    is kept only if it beats the generalized residual quantizer it starts from. At the
+    end codewords are drawn to their centre as far as their rows are few.
 
     Args:
         dim: length of a vector.
@@ -74,7 +79,7 @@ class AdditiveQuantizer(SummedQuantizer):
             self._solve(x, codes)
             codes = self._search(x, codes, TRAINING_ROUNDS, seed=self.seed + step)
         self._solve(x, codes)
-        self.counts.copy_(code_counts(codes, self.codebook_size, x.dtype))
+        self.counts.copy_(shrink(x, codes, self.codebooks, SHRINKING_SWEEPS))
 
     def _anneal(self, x: Tensor, codes: Tensor) -> Tensor:
         """Codes (n, M) after searches in codebooks with ever less noise."""

@@ -2,7 +2,7 @@
 
 Where distances add up over codebooks (the product family), the k nearest codewords
 among ``codebook_size ** num_codebooks`` are the k smallest such sums. On a CPU with
-the extra ``fast`` a compiled kernel finds them; everywhere else sorted lists are
+numba a compiled kernel finds them; everywhere else sorted lists are
 folded two by two in plain torch.
 """
 
@@ -19,6 +19,9 @@ from gradsnap.compiled import kernels, spread
 
 SHORT = 48
 """Length of the short lists tried first; a certificate tells whether it sufficed."""
+
+FEW_SUMS = 1024
+"""As many sums as this are listed, all of them."""
 
 ROWS_PER_THREAD = 64
 
@@ -53,12 +56,23 @@ def _can_compile(tables: Tensor) -> bool:
     return plain and _kernels() is not None
 
 
+def _kernel(tables: Tensor) -> Callable[..., None]:
+    """The kernel for entries (n, M, K): one that lists all sums, if they are few."""
+    found: Callable[..., None]
+    if tables.shape[2] ** tables.shape[1] <= FEW_SUMS:
+        every = kernels("gradsnap.coders.quantizers.all_sums_compiled")
+        found = every.smallest_of_all  # type: ignore[union-attr]
+    else:
+        found = _kernels().smallest_sums  # type: ignore[union-attr]
+    return found
+
+
 def compiled_sums(tables: Tensor, k: int) -> Candidates:
     """``smallest_sums`` by the compiled kernel, rows spread over torch's threads."""
     rows, num_codebooks, _ = tables.shape
     distances = tables.new_empty(rows, k)
     codes = torch.empty(rows, k, num_codebooks, dtype=torch.int64)
-    run: Callable[..., None] = _kernels().smallest_sums  # type: ignore[union-attr]
+    run = _kernel(tables)
     parts = max(1, min(torch.get_num_threads(), rows // ROWS_PER_THREAD))
     jobs = [
         (part.numpy(), k, distance.numpy(), code.numpy())

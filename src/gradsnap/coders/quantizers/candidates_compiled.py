@@ -107,7 +107,9 @@ def _prune_exactly(
 
 
 @compiled
-def _order(sums: Array, count: int, k: int, starts: Array, order: Array) -> None:
+def order_smallest(
+    sums: Array, count: int, k: int, starts: Array, order: Array
+) -> None:
     """Positions of the k smallest sums in ascending order: buckets, then insertion."""
     scale, last, total = _fill_bins(sums, count, k, starts)
     for i in range(count):
@@ -161,7 +163,7 @@ def _fold(
     partial: Partial,
     tables: tuple[Array, Array],
     lists: Lists,
-    limit: float,
+    limit: Any,
     k: int,
     bins: Array,
 ) -> int:
@@ -186,7 +188,7 @@ def _fold(
 
 
 @compiled
-def _next_guess(guess: float, found: int, k: int, attempt: int) -> Any:
+def _next_guess(guess: Any, found: int, k: int, attempt: int) -> Any:
     if attempt > 3 or guess <= 0:
         return INFINITE
     return guess * RETRY * np.float32(k / max(found, 1)) ** EIGHTH
@@ -202,7 +204,7 @@ def _next_share(share: float, limit: float, reach: float) -> Any:
 
 
 @compiled
-def _settle(distances: Array, codes: Array) -> None:
+def settle(distances: Array, codes: Array) -> None:
     """Sorts what is nearly sorted: rounding may have swapped neighbours."""
     for last in range(1, distances.shape[0]):
         i = last
@@ -266,7 +268,7 @@ def smallest_sums(tables: Array, k: int, distances: Array, codes: Array) -> None
             count = _fold(partial, (tables[row], lows), lists, guess, k, bins)
             attempt += 1
             guess = _next_guess(guess, count, k, attempt)
-        _order(sums[num_codebooks], count, k, bins, order)
+        order_smallest(sums[num_codebooks], count, k, bins, order)
         share = _next_share(share, sums[num_codebooks, order[k - 1]], reach)
         _write(partial, order, tables[row], distances[row], codes[row])
-        _settle(distances[row], codes[row])
+        settle(distances[row], codes[row])

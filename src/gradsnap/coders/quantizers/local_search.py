@@ -93,7 +93,7 @@ def compiled_search(energy: Energy, codes: Tensor, rounds: int, seed: int) -> Te
     """``local_search`` by the compiled kernel, for rows ``can_compile`` accepts."""
     run: Callable[..., None] = _kernels().local_search  # type: ignore[union-attr]
     unaries, pairs, codes = energy.unaries, energy.pairs.numpy(), codes.clone()
-    drawn = exchanges(rounds, *unaries.shape[1:], seed)
+    drawn = exchanges(rounds, unaries.shape[1], unaries.shape[2], seed)
     turns = tuple(part.numpy() for part in drawn)
     parts = max(1, min(torch.get_num_threads(), len(codes) // ROWS_PER_THREAD))
     jobs = list(

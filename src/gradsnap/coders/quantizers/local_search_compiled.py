@@ -22,7 +22,7 @@ LANES = 16
 
 
 @compiled
-def _first_lowest(room: Room) -> int:
+def _first_lowest(room: Room) -> Any:
     """Where the smallest entry of the line stands: the first such place."""
     line, lanes, scratch = room
     lane_minima(line, lanes, scratch)

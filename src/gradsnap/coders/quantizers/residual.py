@@ -9,22 +9,27 @@ from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.beam import beam_codes
 from gradsnap.coders.quantizers.codeword_tables import residual_of_others, sum_codewords
 from gradsnap.coders.quantizers.kmeans import assign, kmeans, progressive_kmeans
-from gradsnap.coders.quantizers.quantizer import ROWS_PER_CODEWORD
-from gradsnap.coders.quantizers.shrinking import shrunk_means
+from gradsnap.coders.quantizers.shrinking import shrink, shrunk_means
 from gradsnap.coders.quantizers.summed import BeamOptions, SummedQuantizer
 from gradsnap.progress import track
+
+STAGE_STEPS = 5
+"""Iterations of k-means in a stage of RVQ, for each number of directions."""
+
+ROWS_PER_CODEWORD = 512
+"""A stage of RVQ learns from so many rows a codeword at most, or all rows there are."""
 
 RECLUSTER_STEPS = 4
 
 SHRINKING_SWEEPS = 3
-"""Over all codebooks, at the end of GRVQ's ``fit``."""
 
 
 class ResidualQuantizer(SummedQuantizer):
     """RVQ (Chen et al. 2010): each codebook quantizes what the earlier ones left.
 
     Codes are found by beam search, in ``fit`` as well as in ``encode``, so that each
-    stage learns the residuals it will meet.
+    stage learns the residuals it will meet: those of the whole beam. Codewords are
+    means drawn to their centre as far as their rows are few.
 
     Args:
         dim: length of a vector.
@@ -38,16 +43,18 @@ class ResidualQuantizer(SummedQuantizer):
     def _learn(self, x: Tensor) -> None:
         generator = self._generator()
         self.codebooks.zero_()
-        residual = x
         for m in track(range(self.num_codebooks), "fitting stages"):
+            residual = self._left(x, m, generator) if m else x
             words, _ = progressive_kmeans(
-                residual, self.codebook_size, generator=generator
+                residual,
+                self.codebook_size,
+                generator=generator,
+                iterations=STAGE_STEPS,
             )
             given = assign(residual[None], words[None])[0]
             words, counts = shrunk_means(residual, given, words)
             self.codebooks[m] = words
             self.counts[m] = counts * (len(x) / len(residual))
-            residual = self._left(x, m + 1, generator)
 
     def _left(self, x: Tensor, stages: int, generator: torch.Generator) -> Tensor:
         """What the first stages leave of x (n, dim): rows for the next one to learn.
@@ -79,7 +86,9 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
 
     From a residual quantizer's codebooks on, one codebook at a time is clustered
     anew on the vectors less all other codewords; then codes are searched again and
-    kept where they are better. The error on the training rows never rises.
+    kept where they are better. The error on the training rows never rises so. At the
+    end codewords are drawn to their centre as far as their rows are few, which costs
+    some error on these rows and wins more on others.
 
     Args:
         dim: length of a vector.
@@ -111,15 +120,7 @@ class GeneralizedResidualQuantizer(SummedQuantizer):
             for m in range(self.num_codebooks):
                 self._recluster(x, codes, m)
             codes = better_codes(x, codes, self._encode(x), self.codebooks)
-        for _ in range(SHRINKING_SWEEPS):
-            for m in range(self.num_codebooks):
-                self._shrink(x, codes, m)
-
-    def _shrink(self, x: Tensor, codes: Tensor, m: int) -> None:
-        """Codebook m anew for the codes (n, M), all others fixed."""
-        target = residual_of_others(x, codes, self.codebooks, m)
-        found = shrunk_means(target, codes[:, m], self.codebooks[m])
-        self.codebooks[m], self.counts[m] = found
+        self.counts.copy_(shrink(x, codes, self.codebooks, SHRINKING_SWEEPS))
 
     def _recluster(self, x: Tensor, codes: Tensor, m: int) -> None:
         """A step of k-means on codebook m, all others fixed; codes in place."""

@@ -9,7 +9,30 @@ it fits them, and misses rows that were not there. There it is drawn to the mean
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers.codeword_tables import residual_of_others
 from gradsnap.coders.quantizers.kmeans import accumulate
+
+
+def shrink(x: Tensor, codes: Tensor, codebooks: Tensor, sweeps: int) -> Tensor:
+    """Codebooks that are trusted as far as the rows allow, found in place.
+
+    One codebook after the other becomes the shrunk means of what the others leave of x.
+
+    Args:
+        x: (n, dim).
+        codes: (n, M), int64; fixed.
+        codebooks: (M, K, dim), changed.
+        sweeps: over all codebooks, one or more; each draws them further.
+
+    Returns:
+        How many rows each codeword has, (M, K).
+    """
+    counts = codebooks.new_empty(codebooks.shape[:2])
+    for step in range(sweeps * len(codebooks)):
+        m = step % len(codebooks)
+        target = residual_of_others(x, codes, codebooks, m)
+        codebooks[m], counts[m] = shrunk_means(target, codes[:, m], codebooks[m])
+    return counts
 
 
 def shrunk_means(x: Tensor, assignment: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
