@@ -1,6 +1,7 @@
 """The program: its verbs, and what becomes of an error."""
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -101,6 +102,8 @@ def main() -> None:
     from gradsnap.errors import GradsnapError
     from gradsnap.memory import keep_freed_memory
 
+    # before torch is loaded: idle threads would spin, and slow down all that is busy
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     keep_freed_memory()
     begin()
     try:
