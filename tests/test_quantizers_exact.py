@@ -20,6 +20,7 @@ from gradsnap.coders.quantizers import (
     ResidualQuantizer,
     additive,
     residual,
+    shrinking,
 )
 from gradsnap.coders.quantizers.additive import least_squares, pair_counts
 from gradsnap.coders.quantizers.beam import (
@@ -458,7 +459,7 @@ def test_additive_never_ends_above_its_start(monkeypatch: pytest.MonkeyPatch) ->
     """On the codes it was trained with, whatever the noise did in between."""
     x = clustered(300).double()
     trained = []
-    shrink = additive.shrink
+    shrink = shrinking.shrink
 
     def noted(x: Tensor, codes: Tensor, codebooks: Tensor, sweeps: int) -> Tensor:
         trained.append(codes)
