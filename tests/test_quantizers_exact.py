@@ -20,6 +20,7 @@ from gradsnap.coders.quantizers import (
     ResidualQuantizer,
     additive,
     residual,
+    shrinking,
 )
 from gradsnap.coders.quantizers.additive import least_squares, pair_counts
 from gradsnap.coders.quantizers.beam import (
@@ -458,13 +459,13 @@ def test_additive_never_ends_above_its_start(monkeypatch: pytest.MonkeyPatch) ->
     """On the codes it was trained with, whatever the noise did in between."""
     x = clustered(300).double()
     trained = []
-    counts = additive.code_counts
+    shrink = shrinking.shrink
 
-    def noted(codes: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    def noted(x: Tensor, codes: Tensor, codebooks: Tensor, sweeps: int) -> Tensor:
         trained.append(codes)
-        return counts(codes, size, dtype)
+        return shrink(x, codes, codebooks, sweeps)
 
-    monkeypatch.setattr(additive, "code_counts", noted)
+    monkeypatch.setattr(additive, "shrink", noted)
     for noise in (0.3, 30.0):
         monkeypatch.setattr(additive, "NOISE", noise)
         quantizer = AdditiveQuantizer(DIM, 3, 16).double().fit(x)
