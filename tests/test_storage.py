@@ -221,11 +221,12 @@ def assert_old_file_stands(path: Path, old: Coder) -> None:
 def test_a_full_disk_leaves_the_old_file(
     product_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(state: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
-        path.write_bytes(b"the beginning of something")
+    def full(path: Path, _: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(b"the beginning of something")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tensors, "save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(InputError, match=r"cannot write .*: .*No space left on device"):
         fitted("pq").update(clustered(50)).save(product_path)
     assert_old_file_stands(product_path, fitted("pq"))
@@ -247,7 +248,7 @@ def test_an_interrupt_leaves_the_old_file(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tensors, "save_file", interrupted)
+    monkeypatch.setattr(tensors, "tensor_bytes", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted("pq").update(clustered(50)).save(product_path)
     assert_old_file_stands(product_path, fitted("pq"))

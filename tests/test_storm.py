@@ -1,5 +1,6 @@
 """The short form of the storm: every kind a few times, and lives of indexes."""
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -69,6 +70,7 @@ class Broken(Kind):
         if way == 1:
             raise WrongAnswer("two and two are five")
         if way == 2:
+            faulthandler.disable()  # its traceback would look like a failed test
             os.kill(os.getpid(), 11)
         if way == 3:
             while True:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,7 +83,8 @@ def _can_be_squared(x: Tensor) -> bool:
         flat = (
             x.detach().numpy().reshape(-1)
         )  # a third of the time of torch's, for few rows
-        together = math.sqrt(float(flat.dot(flat)))
+        with np.errstate(over="ignore"):
+            together = math.sqrt(float(flat.dot(flat)))
     else:
         together = float(torch.linalg.vector_norm(x))
     return together <= longest or bool((_lengths(x) <= longest).all())

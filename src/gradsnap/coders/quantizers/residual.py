@@ -19,6 +19,9 @@ STAGE_STEPS = 5
 ROWS_PER_CODEWORD = 512
 """A stage of RVQ learns from so many rows a codeword at most, or all rows there are."""
 
+WORDS_A_STATE = 32
+"""Codewords a codebook needs for each code of the beam that the next stage learns."""
+
 RECLUSTER_STEPS = 4
 
 SHRINKING_SWEEPS = 3
@@ -59,13 +62,16 @@ class ResidualQuantizer(SummedQuantizer):
     def _left(self, x: Tensor, stages: int, generator: torch.Generator) -> Tensor:
         """What the first stages leave of x (n, dim): rows for the next one to learn.
 
-        Of all codes in the beam, with the best one twice. Each may turn out the best
-        with the next codeword, and learning from the best alone fits the rows of x too
-        closely. A seeded sample where they are more than a codebook can use.
+        Of the best codes in the beam, with the very best twice. Each may turn out the
+        best with the next codeword, and learning from one alone fits the rows of x too
+        closely. Of few codewords the second best is far off, and one alone is learned
+        from. A seeded sample where they are more than a codebook can use.
         """
         codebooks = self.codebooks[:stages]
-        codes = beam_codes(x, codebooks, self.beam_size, keep=self.beam_size)[1]
-        codes = torch.cat([codes, codes[:, :1]], dim=1)  # (n, b + 1, stages)
+        keep = max(1, min(self.beam_size, self.codebook_size // WORDS_A_STATE))
+        codes = beam_codes(x, codebooks, self.beam_size, keep=keep)[1]
+        if keep > 1:
+            codes = torch.cat([codes, codes[:, :1]], dim=1)  # (n, keep + 1, stages)
         places = torch.arange(codes.shape[0] * codes.shape[1])
         most = max(len(x), ROWS_PER_CODEWORD * self.codebook_size)
         if len(places) > most:
