@@ -58,6 +58,12 @@ class Trial:
         }
         return tuple(f"{key}={one}" for key, one in values.items() if one is not None)
 
+    def differs(self, other: "Trial") -> int:
+        """In how many things: rate, dimension, codebooks, and the layer's options."""
+        options = (self.strength, self.mixture) != (other.strength, other.mixture)
+        places = self.rate != other.rate, self.dim != other.dim
+        return sum((*places, self.codebook_size != other.codebook_size, options))
+
     def on_the_ground_of(self, other: "Trial") -> "Trial":
         """This layer with the other's codebooks, dimension and rate."""
         size, dim, rate = other.codebook_size, other.dim, other.rate
@@ -112,6 +118,15 @@ class Grid:
         for kind in itertools.islice(itertools.cycle(order), len(order) * total):
             turns.append(next(lines[kind], None))
         return [trial for trial in turns if trial is not None]
+
+    def around(self, trial: Trial) -> list[Trial]:
+        """The points of the same kind that differ from a trial in one thing alone.
+
+        >>> grid = Grid(8, [256, 16], dims=[32, 64], rates=[0.01], kinds=["plain"])
+        >>> [str(one) for one in grid.around(Trial("plain", 0.01, 32, 256))]
+        ['plain, K 256, dim 64, rate 0.01', 'plain, K 16, dim 32, rate 0.01']
+        """
+        return [one for one in self._points(trial.layer) if one.differs(trial) == 1]
 
     def _line(self, kind: str, seed: int) -> list[Trial]:
         """Of one kind: each next one has the values that were drawn least so far.

@@ -212,6 +212,20 @@ class Tuner:
         for trial in others[:OTHER_FINALISTS]:
             self._try(trial, steps, self.seed)
         self._confirm()
+        self._climb(steps)
+
+    def _climb(self, steps: int) -> None:
+        """Full runs around the best, one setting moved, while one of them is better.
+
+        Short runs favour high rates and small mixtures, which learn fast at first.
+        """
+        best = None
+        while (leading := self.best()) is not None and leading.trial != best:
+            best = leading.trial
+            for trial in self.grid.around(best):
+                if not self._try(trial, steps, self.seed):
+                    return
+            self._confirm()
 
     def _confirm(self) -> None:
         """A second seed for the best plain one and the best of all, while both last.
