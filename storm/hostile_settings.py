@@ -62,7 +62,8 @@ def fitting(numbers: random.Random) -> str:
     elif name == "options":
         value = _options(section, numbers)
     elif "bool" in words:
-        value = numbers.choice(("true", "false"))
+        honest = name == "compile"  # a wish for a compiler, which is started then
+        value = "false" if honest else numbers.choice(("true", "false"))
     else:
         value = numbers.choice(NAMES)
     return f"{section}.{name}={value}"

@@ -150,6 +150,7 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
         ("plain", {"width": "x"}, "width of the part 'plain' must be float, got 'x'"),
         ("plain", {"seed": 1.5}, "seed of the part 'plain' must be int, got 1.5"),
         ("plain", {"seed": True}, "must be int, got True"),
+        ("plain", {"seed": 2**63}, "seed .*must fit into 64 bits, got 92233"),
         ("typed", {"decay": "x"}, "decay of the part 'typed' must be float, got 'x'"),
         ("record", {"sizes": 3}, r"must be tuple\[int, ...\], got 3"),
         ("record", {"sizes": [3, "x"]}, r"must be tuple\[int, ...\], got \(3, 'x'\)"),

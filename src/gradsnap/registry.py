@@ -148,6 +148,10 @@ def _check_values(part: str, known: Parameters, given: Mapping[str, object]) -> 
                 f"the option {key} of the {part} must be {_readable(wanted)}, "
                 f"got {value!r}"
             )
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InputError(
+                f"the option {key} of the {part} must fit into 64 bits, got {value}"
+            )
 
 
 def _parameters(builder: Callable[..., object]) -> Parameters:

@@ -121,7 +121,8 @@ def main() -> None:
     except (ImportError, MemoryError, RuntimeError) as error:
         if not _lacks_memory(error):
             raise
-        stop(f"error: not enough memory for this ({str(error).splitlines()[0]})", 1)
+        first = (str(error).splitlines() or ["none left"])[0]
+        stop(f"error: not enough memory for this ({first})", 1)
 
 
 OUT_OF_MEMORY = (
