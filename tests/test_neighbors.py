@@ -256,7 +256,7 @@ def test_vectors_without_labels_learn_to_keep_neighbours(pixels, tmp_path) -> No
     codes = model.encode(database)
     found = nearest_items(code_distances(model.coder, model.embed(queries), codes), 10)
     ours = recall_at(found, exact, 10)
-    # Equal codes tie, and rounding of embeddings tips a few codes of a local search.
+    # Equal codes tie; four of 700 hits differed once, and why was not looked into.
     assert figures["code_recall_at_10"] == pytest.approx(ours, abs=0.01)
     plain = gs.ProductQuantizer(64, 4, 16).fit(database)
     theirs = code_distances(plain, queries, plain.encode(database))
