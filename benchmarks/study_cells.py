@@ -23,6 +23,7 @@ from gradsnap.experiments.layouts import Layout
 from gradsnap.files import replacing
 from gradsnap.inference.trunk import Trunk
 from gradsnap.methods import METHODS as TRAINED
+from gradsnap.methods.method import is_scarce
 from gradsnap.networks import build_network
 
 ROWS = 16_000
@@ -114,8 +115,18 @@ METHODS = (
 PLAIN = METHODS[0].name
 """What the others are compared with."""
 
-RECIPE = {"opq": METHODS[-2].name, "pq": METHODS[-1].name}
-"""What `gradsnap train` does by default, by the coder that it takes."""
+RECIPE = {
+    "opq": (METHODS[-2].name, METHODS[1].name),
+    "pq": (METHODS[-1].name, METHODS[0].name),
+}
+"""What `gradsnap train` does by default and the plain network that it trains beside,
+by the coder that it takes."""
+
+SNAPPED = METHODS[7].name
+"""What it trains beside where codes are scarce."""
+
+KEPT = "kept by `gradsnap train`"
+"""The best of these by the validation part, seed by seed."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +150,11 @@ class Task:
     """Learning rates to choose from."""
     classes: int = 10
 
-    def recipe(self, layout: Layout) -> str:
-        """The method that `gradsnap train` has by default for a layout."""
-        bits, size = layout.bits, layout.codebook_size
-        return RECIPE[TRAINED["codes"].coder_for(bits, size, self.classes)]
+    def recipes(self, layout: Layout) -> tuple[str, ...]:
+        """What `gradsnap train` chooses from for a layout, its own recipe first."""
+        about = layout.bits, layout.codebook_size, self.classes
+        own = RECIPE[TRAINED["codes"].coder_for(*about)]
+        return (*own, SNAPPED) if is_scarce(*about) else own
 
     def file(self, setting: Setting, folder: Path) -> Path:
         """The vectors as a file, made if it is not there.

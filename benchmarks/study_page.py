@@ -12,10 +12,10 @@ from itertools import groupby
 from pathlib import Path
 
 from benchmarks.report import RESULTS, Record
-from benchmarks.study_cells import PLAIN, TASKS
+from benchmarks.study_cells import KEPT, PLAIN, TASKS
 from benchmarks.study_cells import cells as every_cell
 from benchmarks.study_picture import picture_of
-from benchmarks.study_rows import CellRows, StudyRow
+from benchmarks.study_rows import CellRows, StudyRow, kept_row
 from gradsnap.experiments.means import Mean
 from gradsnap.files import write_text
 
@@ -41,7 +41,16 @@ def cells_of(records: list[Record]) -> list[CellRows]:
     by_cell = groupby(rows, key=lambda row: (row.data, row.layout))
     cells = [{row.method: row for row in group} for _, group in by_cell]
     whole = max((len(one) for one in cells), default=0)
-    return [one for one in cells if len(one) == whole]
+    cells = [one for one in cells if len(one) == whole]
+    kept = [with_kept(one) for one in cells]
+    return kept if all(KEPT in one for one in kept) else cells
+
+
+def with_kept(rows: CellRows) -> CellRows:
+    """The rows of a cell, and what `gradsnap train` keeps of them."""
+    choice = [rows[name] for name in recipes_of(rows) if name in rows]
+    kept = kept_row(KEPT, choice)
+    return rows if kept is None else {**rows, KEPT: kept}
 
 
 def renewed(page: str, blocks: Mapping[str, str]) -> str:
@@ -88,14 +97,19 @@ def gains(cells: list[CellRows]) -> str:
 def recipe(cells: list[CellRows]) -> str:
     """What the recipe gains over each of the others, a column for each cell."""
     return _compared(
-        cells, "", lambda rows, method: gain_of(rows, recipe_of(rows), method)
+        cells, KEPT, lambda rows, method: gain_of(rows, recipe_of(rows), method)
     )
 
 
 def recipe_of(rows: CellRows) -> str:
-    """The method of a cell that `gradsnap train` has by default."""
+    """The row of a cell that `gradsnap train` leaves by default."""
+    return KEPT if KEPT in rows else recipes_of(rows)[0]
+
+
+def recipes_of(rows: CellRows) -> tuple[str, ...]:
+    """The methods of a cell that `gradsnap train` chooses from."""
     first = rows[PLAIN]
-    names = {(task.name, str(one)): task.recipe(one) for task, one in every_cell()}
+    names = {(task.name, str(one)): task.recipes(one) for task, one in every_cell()}
     return names[first.data, first.layout]
 
 
@@ -134,7 +148,7 @@ def _table(rows: CellRows) -> str:
         "codebooks |",
         "|---|--:|--:|--:|--:|--:|---|",
     ]
-    for row in rows.values():
+    for row in (row for name, row in rows.items() if name != KEPT):
         strength = "–" if row.strength is None else f"{row.strength:g}"
         sources = ", ".join(
             f"{WORDS[name]} {count}" for name, count in sorted(row.fitted_to.items())
@@ -143,7 +157,19 @@ def _table(rows: CellRows) -> str:
             f"| {row.method} | {row.rate:g} | {strength} | {Mean.of(row.code_maps)} "
             f"| {Mean.of(row.float_maps)} | {Mean.of(row.precisions)} | {sources} |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_kept_line(rows)])
+
+
+def _kept_line(rows: CellRows) -> list[str]:
+    """What `gradsnap train` keeps, where that is known."""
+    if KEPT not in rows:
+        return []
+    row = rows[KEPT]
+    chosen = ", ".join(f"{name} {count}" for name, count in row.fitted_to.items())
+    return [
+        f"| {KEPT}: {chosen} | | | {Mean.of(row.code_maps)} "
+        f"| {Mean.of(row.float_maps)} | {Mean.of(row.precisions)} | |"
+    ]
 
 
 WORDS = {"none": "kept", "train": "training part", "database": "database"}
@@ -178,7 +204,7 @@ def verdicts(cells: list[CellRows]) -> str:
         lines.append(f"| {method} | {shown} | {near} of {len(cells)} |")
     own = sum(is_near_best(rows, recipe_of(rows)) for rows in cells)
     said = (
-        f"The recipe of `gradsnap train` is the best, or within one standard error of "
+        f"What `gradsnap train` leaves is the best, or within one standard error of "
         f"it, in {own} of {len(cells)} cells."
     )
     return "\n".join([*lines, "", said])
@@ -216,8 +242,9 @@ BLOCKS: dict[str, Callable[[list[CellRows]], str]] = {
 
 
 def best_of(rows: CellRows) -> StudyRow:
-    """The row whose codes rank best on the queries."""
-    return max(rows.values(), key=lambda row: Mean.of(row.code_maps).value)
+    """The row of one method whose codes rank best on the queries."""
+    methods = [row for name, row in rows.items() if name != KEPT]
+    return max(methods, key=lambda row: Mean.of(row.code_maps).value)
 
 
 def gain_of(rows: CellRows, method: str, over: str = PLAIN) -> Mean:

@@ -1,13 +1,15 @@
 """A line of the study: means over seeds, their standard errors, paired differences."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from benchmarks.report import Record
 from gradsnap.experiments.contenders import Choice, Contender
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.means import Mean
 from gradsnap.experiments.runs import Outcome
+from gradsnap.training.beside import WORTH
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class StudyRow:
     """Of its runs with this choice."""
     key: str
     """A digest of the settings it was made with."""
+    validations: list[float] = field(default_factory=list)
+    """Code MAP on the validation part; none in rows of a time when it was not kept."""
 
     @property
     def met(self) -> bool | None:
@@ -82,4 +86,42 @@ def row_of(
         float_precisions=[run.float_precision for run in runs],
         fitted_to=dict(Counter(run.fitted_to for run in runs)),
         seconds=sum(run.seconds for run in runs),
+        validations=[run.validation_map for run in runs],
     )
+
+
+def kept_row(name: str, rows: Sequence[StudyRow]) -> StudyRow | None:
+    """The row of what the validation part keeps of some rows, seed by seed.
+
+    Args:
+        name: of the new row.
+        rows: the first is kept unless another is better by ``WORTH``.
+
+    Returns:
+        None where a row does not say how it did on the validation part.
+    """
+    if not all(row.validations for row in rows):
+        return None
+    kept = [_kept(rows, seed) for seed in range(len(rows[0].code_maps))]
+
+    def each(figure: str) -> list[float]:
+        return [getattr(row, figure)[seed] for seed, row in enumerate(kept)]
+
+    return replace(
+        rows[0],
+        method=name,
+        code_maps=each("code_maps"),
+        float_maps=each("float_maps"),
+        precisions=each("precisions"),
+        float_precisions=each("float_precisions"),
+        fitted_to=dict(Counter(row.method for row in kept)),
+        validations=each("validations"),
+    )
+
+
+def _kept(rows: Sequence[StudyRow], seed: int) -> StudyRow:
+    best = rows[0]
+    for row in rows[1:]:
+        if row.validations[seed] > best.validations[seed] + WORTH:
+            best = row
+    return best

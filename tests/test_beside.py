@@ -12,6 +12,7 @@ from gradsnap.errors import InputError
 from gradsnap.inference.model import Model
 from gradsnap.training import beside, run, run_beside_plain, run_training
 from gradsnap.training.advice import advice
+from gradsnap.training.defaults import settled
 from tests.training_runs import clusters, config_for
 
 
@@ -58,6 +59,32 @@ def test_the_validation_part_chooses(
     assert f'name = "{layer}"' in (tmp_path / "m" / "config.toml").read_text()
     x = torch.randn(5, 6)
     assert torch.equal(opened.encode(x), model.encode(x))
+
+
+def test_snapped_codes_are_tried_where_codes_are_scarce(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["coder.kind=pq", "coder.bits=4", "coder.codebook_size=2"]
+    scarce = config_for(source, *words)
+    monkeypatch.setattr(beside, "WORTH", -2.0)  # the last one always wins
+    model = run_beside_plain(scarce, tmp_path / "m")
+    assert model is not None
+    assert list(model.card["beside"]["figures"]) == ["trained", "plain", "snapped"]
+    assert model.card["beside"]["kept"] == "snapped"
+    assert model.card["layer"] == "codes"
+    assert gs.load(tmp_path / "m").card["beside"] == model.card["beside"]
+    assert "snapped codes rank better" in " ".join(advice(model.card))
+    assert not (tmp_path / "m" / "snapped").exists()
+
+
+def test_who_names_a_layer_or_has_codes_to_spare_gets_no_third_run(
+    source: Path,
+) -> None:
+    words = ["coder.kind=pq", "coder.bits=4"]
+    plenty = config_for(source, *words, "coder.codebook_size=16")
+    named = config_for(source, *words, "coder.codebook_size=2", "layer.name=soft-codes")
+    for config in (plenty, named):
+        assert list(beside.others_of(config, settled(config))) == ["plain"]
 
 
 @pytest.mark.parametrize("alone", ["layer.name=plain", "data.validation=0.0"])

@@ -13,6 +13,7 @@ from benchmarks.study_cells import (
     METHODS,
     PLAIN,
     RECIPE,
+    SNAPPED,
     TASKS,
     Labelled,
     Task,
@@ -33,7 +34,7 @@ from benchmarks.study_page import (
     verdicts,
 )
 from benchmarks.study_picture import FLOATS, lines_of, picture_of
-from benchmarks.study_rows import CellRows, StudyRow, row_of
+from benchmarks.study_rows import CellRows, StudyRow, kept_row, row_of
 from benchmarks.vectors import MissingData, Setting
 from gradsnap.experiments import runs as study_runs
 from gradsnap.experiments.cache import RunCache, name_of
@@ -41,7 +42,7 @@ from gradsnap.experiments.means import Mean
 from gradsnap.experiments.runs import Outcome, about_run, outcome
 from gradsnap.layers import LAYERS
 
-MIXED = RECIPE["pq"]
+MIXED, _ = RECIPE["pq"]
 
 
 def a_row(method: str, bits: int, code_maps: list[float]) -> StudyRow:
@@ -154,11 +155,28 @@ def test_the_page_tells_gains_and_losses(cells: list[CellRows]) -> None:
 
 
 def test_the_recipe_has_a_rotation_where_codewords_are_fewer_than_classes() -> None:
-    names = {(task.name, str(one)): task.recipe(one) for task, one in cells_of_study()}
-    rotated = {cell for cell, name in names.items() if name == RECIPE["opq"]}
+    names = {(task.name, str(one)): task.recipes(one) for task, one in cells_of_study()}
+    rotated = {cell for cell, own in names.items() if own[:2] == RECIPE["opq"]}
     assert ("digits", "2 × 4") in rotated
     assert ("tiny-imagenet, 50 classes", "2 × 16") in rotated
     assert not rotated & {("digits", "1 × 16"), ("digits", "2 × 16")}
+
+
+def test_snapped_codes_are_a_choice_where_codes_are_scarce_only() -> None:
+    names = {(task.name, str(one)): task.recipes(one) for task, one in cells_of_study()}
+    assert SNAPPED in names["cifar10 outputs", "2 × 4"]
+    assert SNAPPED not in names["cifar10 outputs", "2 × 16"]
+    assert SNAPPED == "snapping through codes"
+
+
+def test_the_validation_part_keeps_a_row_seed_by_seed() -> None:
+    own = replace(a_row("own", 8, [0.5, 0.6, 0.7]), validations=[0.5, 0.5, 0.5])
+    other = replace(a_row("other", 8, [0.9, 0.1, 0.1]), validations=[0.6, 0.4, 0.5005])
+    kept = kept_row("kept", [own, other])
+    assert kept is not None
+    assert kept.code_maps == [0.9, 0.6, 0.7]  # the third is not worth a change
+    assert kept.fitted_to == {"other": 1, "own": 2}
+    assert kept_row("kept", [own, replace(other, validations=[])]) is None
 
 
 def test_blocks_are_replaced_and_the_rest_stays() -> None:

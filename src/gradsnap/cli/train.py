@@ -86,8 +86,9 @@ def train(
     beside_plain: Annotated[
         bool,
         typer.Option(
-            help="Also train a plain network where that is quick, say what its codes "
-            "would have given, and keep the better one."
+            help="Also train a plain network where that is quick, and one with snapped "
+            "codes where codes are scarce, say what their codes would have given, and "
+            "keep the best."
         ),
     ] = True,
     as_json: AsJson = False,
@@ -192,15 +193,21 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
         typer.echo(sentence)
 
 
+OTHERS = {
+    "plain": "a plain network's codes",
+    "snapped": "snapped codes",
+    "trained": "codes of the network trained for them",
+}
+"""What is trained in one command, in words."""
+
+
 def _beside(card: dict[str, Any]) -> dict[str, Any]:
-    """How the other network of the run would have done."""
-    beside = card.get("beside")
-    if beside is None:
-        return {}
-    other, words = (
-        ("plain", "a plain network's codes")
-        if beside["kept"] == "trained"
-        else ("trained", "codes of the network trained for them")
-    )
-    figure = beside["figures"][other].get(f"code_{card['figure']}", "not measured")
-    return {f"{card['title']} of {words}": figure}
+    """How the other networks of the run would have done."""
+    beside = card.get("beside", {"figures": {}})
+    return {
+        f"{card['title']} of {OTHERS[name]}": figures.get(
+            f"code_{card['figure']}", "not measured"
+        )
+        for name, figures in beside["figures"].items()
+        if name != beside["kept"]
+    }

@@ -129,8 +129,7 @@ class Recipe:
         >>> Recipe("", where_scarce="opq").coder_for(8, 16, classes=50)
         'opq'
         """
-        several = 1 << bits > codebook_size
-        scarce = several and codebook_size < classes
+        scarce = is_scarce(bits, codebook_size, classes)
         return self.where_scarce if scarce and self.where_scarce else self.coder
 
     def tables(self, name: str) -> dict[str, dict[str, object]]:
@@ -145,6 +144,17 @@ class Recipe:
         for section, values in self.settings.items():
             tables.setdefault(section, {}).update(values)
         return tables
+
+
+def is_scarce(bits: int, codebook_size: int, classes: int) -> bool:
+    """Whether several codebooks have fewer codewords each than there are classes.
+
+    Then no codebook can tell the classes apart by itself.
+
+    >>> is_scarce(8, 16, classes=50), is_scarce(4, 16, classes=50)
+    (True, False)
+    """
+    return 1 << bits > codebook_size and codebook_size < classes
 
 
 def _name_of(part: Part, recipe: str) -> str:

@@ -63,7 +63,10 @@ def _of_floats(
             "(run.steps) or a network that trains further (network.trainable_blocks=2) "
             "help more than more bits"
         )
-    if card.get("beside", {}).get("kept") == "plain":
+    kept = card.get("beside", {}).get("kept")
+    if kept == "snapped":
+        yield "codes are scarce here, and snapped codes rank better than soft ones"
+    if kept == "plain":
         yield (
             "training for the codes did not pay here, so the plain network was kept; "
             "it pays where codes are scarce: fewer bits, or more classes"

@@ -1,7 +1,8 @@
-"""A run with a plain network beside it: what training for the codes was worth.
+"""A run with others beside it: what its way of training for the codes was worth.
 
-Where codes are plenty a plain network's codes can be as good. So both are trained on
-the same split, the validation part chooses, and the card has the figures of both.
+Where codes are plenty a plain network's codes can be as good. Where they are scarce,
+items as their codes with snapped gradients can be better than a soft choice. So each is
+trained on the same split, the validation part chooses, and the card has all figures.
 """
 
 import json
@@ -11,9 +12,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from gradsnap.errors import InputError
 from gradsnap.files import write_text
 from gradsnap.inference.model import CARD, CONFIG, WEIGHTS, Model, load
 from gradsnap.layers import build_layer
+from gradsnap.methods import METHODS
+from gradsnap.methods.method import is_scarce
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import Settled, settled, with_parts
 from gradsnap.training.learner import new_coder, trunk_is_kept
@@ -29,7 +33,15 @@ OURS = ("codes", "snapped-codes", "snapping")
 """Methods that a plain network may stand in for; who names a rival wants the rival."""
 
 WORTH = 1e-3
-"""What a plain network must gain on the validation part to be kept."""
+"""What another run must gain on the validation part to be kept."""
+
+SNAPPED: dict[str, dict[str, Any]] = {
+    "layer": {"name": "codes", "options": {"strength": 0.1}, "first": {}},
+    "loss": {"mixture": 0.0},
+    "coder": {"learn": "stream"},
+}
+"""Snapping through the codes, as it does best where codes are scarce (docs/study.md):
+a strong contraction, and no loss of floats beside it."""
 
 
 def run_beside_plain(
@@ -41,9 +53,10 @@ def run_beside_plain(
 ) -> Model | None:
     """Trains as ``run_training`` does, and a plain network with the same settings.
 
-    The model in ``out`` is the one whose codes rank better on the validation part, and
-    ``card["beside"]`` says how both rank on the queries. Where training twice would
-    take long, or there is nothing to compare, it is ``run_training``.
+    Where codes are scarce and nobody named a layer, a third one is trained with snapped
+    codes. The model in ``out`` is the one whose codes rank best on the validation part,
+    and ``card["beside"]`` says how all rank on the queries. Where training more than
+    once would take long, or there is nothing to compare, it is ``run_training``.
 
     Returns:
         The model, on the first of several processes; None on the others.
@@ -53,14 +66,39 @@ def run_beside_plain(
     run: dict[str, Any] = {"tensorboard": tensorboard, "network_from": network_from}
     if not is_quick(ready, network_from):
         return train_settled(ready, out, **run)
-    _check_layer(ready.config)  # before the plain network takes its minutes
-    plain = _plain_model(ready, out / "plain")
+    _check_layer(ready.config)  # before the others take their minutes
+    others = {
+        name: _other_model(name, ready._replace(config=one), out / name)
+        for name, one in others_of(config, ready).items()
+    }
     model = train_settled(ready, out, **run)
-    if model is None or plain is None:
-        return model
-    chosen = _chosen(model, plain, out)
-    shutil.rmtree(out / "plain")
+    if model is None:
+        return None
+    chosen = _chosen({"trained": model} | others, out)
+    for name in others:
+        shutil.rmtree(out / name)
     return chosen
+
+
+def others_of(given: TrainingConfig, ready: Settled) -> dict[str, TrainingConfig]:
+    """The configurations that are tried beside a run, by name, the simplest first.
+
+    Args:
+        given: what the user wrote; a layer that was named is what the user wants.
+        ready: the run.
+    """
+    config = ready.config
+    layer = {"name": "plain", "options": {}, "first": {}}
+    coder = {"learn": "stream"}  # without a layer no loss may depend on codewords
+    others = {"plain": changed(config, layer=layer, coder=coder)}
+    open_ = given.layer.name is None and config.layer.name == "soft-codes"
+    bits, size = config.coder.bits, config.coder.codebook_size
+    if open_ and size and is_scarce(bits, size, ready.supervision.num_classes):
+        recipe = METHODS[config.method.name]
+        named = "kind" in given.coder.model_fields_set
+        kind = {} if named else {"kind": recipe.coder}
+        others["snapped"] = changed(changed(config, **SNAPPED), coder=kind)
+    return {name: with_parts(one) for name, one in others.items()}
 
 
 def is_quick(ready: Settled, network_from: str | None) -> bool:
@@ -81,31 +119,37 @@ def _check_layer(config: TrainingConfig) -> None:
     build_layer(config.layer.name or "plain", coder, **config.layer.options)
 
 
-def _plain_model(ready: Settled, folder: Path) -> Model | None:
-    """The plain network, trained or, if that was done before, opened."""
+def _other_model(name: str, ready: Settled, folder: Path) -> Model:
+    """The model of another run, trained or, if that was done before, opened."""
     if (folder / WEIGHTS).exists():
         return load(folder)
     cache = ready.config.data.cache or str(folder.parent / "cache")
-    layer = {"name": "plain", "options": {}, "first": {}}
-    coder = {"learn": "stream"}  # without a layer no loss may depend on codewords
-    without = changed(ready.config, layer=layer, coder=coder, data={"cache": cache})
-    logger.info("training a plain network first, for comparison")
-    return train_settled(ready._replace(config=with_parts(without)), folder)
+    logger.info("training a %s network first, for comparison", name)
+    config = changed(ready.config, data={"cache": cache})
+    model = train_settled(ready._replace(config=config), folder)
+    if model is None:
+        raise InputError("several processes train one network: give --no-beside-plain")
+    return model
 
 
-def _chosen(model: Model, plain: Model, out: Path) -> Model:
-    """Writes the better of both into the folder, with the figures of both."""
-    figures = {"plain": plain.card["figures"], "trained": model.card["figures"]}
-    judged = {"plain": _judged(plain.card), "trained": _judged(model.card)}
-    kept = "plain" if judged["plain"] > judged["trained"] + WORTH else "trained"
-    beside = {"kept": kept, "figures": figures, "validation": judged}
+def _chosen(models: dict[str, Model], out: Path) -> Model:
+    """Writes the best of them into the folder, with the figures of all.
+
+    The first is there already, and another is kept only if that is worth something.
+    """
+    judged = {name: _judged(model.card) for name, model in models.items()}
+    kept = "trained"
+    for name, figure in judged.items():
+        if figure > judged[kept] + WORTH:
+            kept = name
+    model = models[kept]
+    figures = {name: one.card["figures"] for name, one in models.items()}
+    model.card["beside"] = {"kept": kept, "figures": figures, "validation": judged}
     if kept == "trained":
-        model.card["beside"] = beside
         write_text(out / CARD, json.dumps(model.card, indent=2) + "\n")
         return model
-    plain.card["beside"] = beside
     (out / WEIGHTS).unlink()  # a folder without weights is not complete
-    plain.save(out, (out / "plain" / CONFIG).read_text(encoding="utf-8"))
+    model.save(out, (out / kept / CONFIG).read_text(encoding="utf-8"))
     return load(out)
 
 
