@@ -446,3 +446,26 @@ def test_negative_zero_ties_with_zero() -> None:
     table = Given(torch.tensor([[0.0, -0.0]]))
     labels = labels_for(torch.tensor([True, False]))
     assert evaluate(table, *labels, WHOLE).map == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("spread", [1, 2**10, 2**31])
+def test_rows_are_sorted_digit_by_digit(spread: int) -> None:
+    kernels = pytest.importorskip("gradsnap.evaluation.ranking_compiled")
+    rng = np.random.default_rng(0)
+    keys = rng.integers(-spread, spread, (4, 3000)).astype(np.int32)
+    keys[0, :3] = (-(2**31), 2**31 - 1, 0)
+    keys[1] = 7
+    found = keys.copy()
+    kernels.sort_rows(found, np.empty(keys.shape[1], np.uint32))
+    np.testing.assert_array_equal(found, np.sort(keys, axis=1))
+
+
+def test_long_rows_have_the_same_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(3)
+    distances = torch.rand(3, 400, generator=generator).round(decimals=2)
+    relevant = torch.rand(3, 400, generator=generator) < 0.3
+    short = groups.groups_of_distances(distances, relevant, 400)
+    monkeypatch.setattr(groups, "LONG_ROW", 1)
+    long = groups.groups_of_distances(distances, relevant, 400)
+    for one, other in zip(short[:-1], long[:-1], strict=True):
+        assert torch.equal(one, other)

@@ -13,6 +13,11 @@ from gradsnap.compiled import compiled
 Array = NDArray[Any]
 
 SIGN = np.int32(-(2**31))
+FIRST = np.uint32(2**31)
+"""The bit that turns signed order into unsigned order."""
+DIGIT_BITS = 11
+DIGITS = 1 << DIGIT_BITS
+LAST_DIGIT = np.uint32(DIGITS - 1)
 ITEM_BLOCK = 2048
 """Hashes whose distances to one query are held at once, in the fastest cache."""
 
@@ -24,6 +29,59 @@ def binary_keys(bits: Array, relevant: Array, keys: Array) -> None:
         for i in range(bits.shape[1]):
             low = np.int32(not relevant[row, i])
             keys[row, i] = ((bits[row, i] << np.int32(1)) | low) ^ SIGN
+
+
+@compiled
+def sort_rows(keys: Array, room: Array) -> None:
+    """Sorts each row of keys, int32 (q, n), in place; room is uint32 (n,).
+
+    By eleven bits at a time from the lowest on. A digit that all keys share is skipped.
+    """
+    counts = np.empty((3, DIGITS), np.int64)
+    for row in range(keys.shape[0]):
+        own = keys[row].view(np.uint32)
+        _count_digits(own, counts)
+        source, target = own, room
+        for digit in range(3):
+            if _starts_of_digits(counts[digit]) == len(own):
+                continue
+            _place(source, target, counts[digit], np.uint32(DIGIT_BITS * digit))
+            source, target = target, source
+        for i in range(len(own)):
+            own[i] = source[i] ^ FIRST
+
+
+@compiled
+def _count_digits(own: Array, counts: Array) -> None:
+    """How often each digit occurs (3, DIGITS) in keys (n,), whose sign is turned."""
+    counts[:] = 0
+    for i in range(len(own)):
+        key = own[i] ^ FIRST
+        own[i] = key
+        counts[0, key & LAST_DIGIT] += 1
+        counts[1, (key >> np.uint32(DIGIT_BITS)) & LAST_DIGIT] += 1
+        counts[2, key >> np.uint32(2 * DIGIT_BITS)] += 1
+
+
+@compiled
+def _starts_of_digits(counts: Array) -> int:
+    """Makes of counts (DIGITS,) where each begins; returns the largest count."""
+    total, most = 0, 0
+    for digit in range(DIGITS):
+        count = counts[digit]
+        counts[digit] = total
+        total += count
+        most = max(most, count)
+    return most
+
+
+@compiled
+def _place(source: Array, target: Array, starts: Array, shift: np.uint32) -> None:
+    """Puts keys (n,) in the order of one digit; starts (DIGITS,) become ends."""
+    for i in range(len(source)):
+        digit = (source[i] >> shift) & LAST_DIGIT
+        target[starts[digit]] = source[i]
+        starts[digit] += 1
 
 
 @compiled
