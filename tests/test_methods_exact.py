@@ -96,6 +96,18 @@ def dpsh_twin(loss, y: Tensor, labels: Tensor) -> Tensor:
     return mean(terms)
 
 
+def dhn_twin(loss, y: Tensor, labels: Tensor) -> Tensor:
+    every = pairs(len(y))
+    alike = [pair for pair in every if shared(labels, *pair)]
+    terms = []
+    for i, j in every:
+        theta = 10 * (y[i] @ y[j]) / (y[i].norm() * y[j].norm())
+        s = 1 if (i, j) in alike else 0
+        weight = len(every) / len(alike) if s else 1
+        terms.append(weight * (torch.log(1 + torch.exp(theta)) - s * theta))
+    return mean(terms)
+
+
 def hashnet_twin(loss, y: Tensor, labels: Tensor) -> Tensor:
     every = pairs(len(y))
     alike = [pair for pair in every if shared(labels, *pair)]
@@ -178,6 +190,7 @@ TWINS: dict[str, Twin] = {
     "dsch": dsch_twin,
     "drsch": drsch_twin,
     "dsrh": dsrh_twin,
+    "dhn": dhn_twin,
     "dpsh": dpsh_twin,
     "hashnet": hashnet_twin,
     "csq": csq_twin,
@@ -250,9 +263,9 @@ def corners_twin(y: Tensor, strength: float, power: int) -> Tensor:
     return strength * mean([one.abs() ** power for one in off])
 
 
-def csq_term(y: Tensor) -> Tensor:
-    rows = [torch.log(torch.cosh(row.tanh().abs() - 1)).sum() for row in y]
-    return 1e-4 * mean(rows)
+def bimodal_twin(y: Tensor, strength: float) -> Tensor:
+    off = [value.tanh().abs() - 1 for value in y.flatten()]
+    return strength * mean([torch.log(torch.cosh(one)) for one in off])
 
 
 def dsrh_term(y: Tensor) -> Tensor:
@@ -261,11 +274,11 @@ def dsrh_term(y: Tensor) -> Tensor:
 
 
 TERMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "dhn": lambda y: 0.1 * mean([torch.log(torch.cosh(r.abs() - 1)).sum() for r in y]),
+    "dhn": lambda y: bimodal_twin(y, 0.2),
     "dsrh": dsrh_term,
     "dpsh": lambda y: corners_twin(y, 0.1, 2),
     "greedyhash": lambda y: corners_twin(y, 0.1, 3),
-    "csq": csq_term,
+    "csq": lambda y: bimodal_twin(y, 1e-3),
 }
 
 

@@ -72,7 +72,8 @@ class PairwiseLogisticLoss(PairLoss):
     model; here the mean over pairs, and stable for any θ.
 
     Args:
-        scale: 1 in DHN, ½ in DPSH; less of it keeps long embeddings from saturating.
+        scale: 1 in the paper of DHN, ½ in DPSH; less of it keeps long embeddings from
+            saturating, and the method ``dhn`` scales a cosine instead.
 
     Example:
         >>> PairwiseLogisticLoss()(torch.zeros(3, 2), torch.tensor([0, 0, 1]))
