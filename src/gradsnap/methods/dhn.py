@@ -20,7 +20,7 @@ class ScaledLogisticLoss(PairLoss):
     has the likelihood of s under a logistic model of θ = ⟨h, h′⟩, all pairs weighing
     the same, and so does the authors' first code (thuml/hash-caffe). Inner products
     grow with the length of a hash, and with them MAP fell from 12 to 48 bits in our
-    tables. Here θ and the weights are those of the authors' later code
+    table of CIFAR-10. Here θ and the weights are those of the authors' later code
     (thuml/DeepHash): α = 10 times the cosine, and alike pairs, which are few, weigh as
     all pairs together do. ``loss.name=logistic`` is the paper's. The mean is over the
     pairs of a batch.
