@@ -96,18 +96,6 @@ def dpsh_twin(loss, y: Tensor, labels: Tensor) -> Tensor:
     return mean(terms)
 
 
-def dhn_twin(loss, y: Tensor, labels: Tensor) -> Tensor:
-    every = pairs(len(y))
-    alike = [pair for pair in every if shared(labels, *pair)]
-    terms = []
-    for i, j in every:
-        theta = 10 * (y[i] @ y[j]) / (y[i].norm() * y[j].norm())
-        s = 1 if (i, j) in alike else 0
-        weight = len(every) / len(alike) if s else 1
-        terms.append(weight * (torch.log(1 + torch.exp(theta)) - s * theta))
-    return mean(terms)
-
-
 def hashnet_twin(loss, y: Tensor, labels: Tensor) -> Tensor:
     every = pairs(len(y))
     alike = [pair for pair in every if shared(labels, *pair)]
@@ -190,7 +178,6 @@ TWINS: dict[str, Twin] = {
     "dsch": dsch_twin,
     "drsch": drsch_twin,
     "dsrh": dsrh_twin,
-    "dhn": dhn_twin,
     "dpsh": dpsh_twin,
     "hashnet": hashnet_twin,
     "csq": csq_twin,
@@ -274,7 +261,7 @@ def dsrh_term(y: Tensor) -> Tensor:
 
 
 TERMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "dhn": lambda y: bimodal_twin(y, 0.2),
+    "dhn": lambda y: y.shape[1] * bimodal_twin(y, 0.2),
     "dsrh": dsrh_term,
     "dpsh": lambda y: corners_twin(y, 0.1, 2),
     "greedyhash": lambda y: corners_twin(y, 0.1, 3),

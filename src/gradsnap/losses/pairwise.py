@@ -72,8 +72,7 @@ class PairwiseLogisticLoss(PairLoss):
     model; here the mean over pairs, and stable for any θ.
 
     Args:
-        scale: 1 in the paper of DHN, ½ in DPSH; less of it keeps long embeddings from
-            saturating, and the method ``dhn`` scales a cosine instead.
+        scale: 1 in DHN, ½ in DPSH; less of it keeps long embeddings from saturating.
 
     Example:
         >>> PairwiseLogisticLoss()(torch.zeros(3, 2), torch.tensor([0, 0, 1]))

@@ -1,10 +1,9 @@
 """CSQ: central similarity; every item is pulled to the hash centre of its class."""
 
-from functools import partial
-
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.coders.coder import Coder
 from gradsnap.coders.hashers.hasher import signs_of
 from gradsnap.losses.classification import check_classes
 from gradsnap.losses.rows import RowLoss
@@ -64,13 +63,28 @@ class CentralSimilarityLoss(RowLoss):
         return f"num_classes={num_classes}, dim={dim}"
 
 
+class MeanBimodalPenalty(BimodalPenalty):
+    """λ·mean log cosh(|tanh yₖ| − 1), over rows and bits: CSQ's quantization term.
+
+    Args:
+        strength: λ.
+    """
+
+    def __init__(self, strength: float = 1e-3) -> None:
+        super().__init__(strength)
+
+    def forward(self, embeddings: Tensor, coder: Coder) -> Tensor:
+        """The scalar term of embeddings (n, bits)."""
+        return super().forward(embeddings, coder) / max(embeddings.shape[1], 1)
+
+
 CSQ = Recipe(
     summary="Yuan et al. 2020: bits pulled to the hash centre of each class",
     loss=CentralSimilarityLoss,
-    regularizer=partial(BimodalPenalty, strength=1e-3),
+    regularizer=MeanBimodalPenalty,
     coder="sign",
 )
-"""The quantization term is DHN's, λ·mean log cosh(|tanh yₖ| − 1) over rows and bits.
+"""The quantization term is DHN's, as a mean over bits.
 
 The paper was not at hand. The authors' code has a mean too, of (|tanh yₖ| − 1)², which
 is twice log cosh where it is small. Their commands have λ = 0.001 with AlexNet (once
