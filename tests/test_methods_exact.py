@@ -250,9 +250,9 @@ def corners_twin(y: Tensor, strength: float, power: int) -> Tensor:
     return strength * mean([one.abs() ** power for one in off])
 
 
-def csq_term(y: Tensor) -> Tensor:
-    rows = [torch.log(torch.cosh(row.tanh().abs() - 1)).sum() for row in y]
-    return 1e-4 * mean(rows)
+def bimodal_twin(y: Tensor, strength: float) -> Tensor:
+    off = [value.tanh().abs() - 1 for value in y.flatten()]
+    return strength * mean([torch.log(torch.cosh(one)) for one in off])
 
 
 def dsrh_term(y: Tensor) -> Tensor:
@@ -261,11 +261,11 @@ def dsrh_term(y: Tensor) -> Tensor:
 
 
 TERMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "dhn": lambda y: 0.1 * mean([torch.log(torch.cosh(r.abs() - 1)).sum() for r in y]),
+    "dhn": lambda y: y.shape[1] * bimodal_twin(y, 0.2),
     "dsrh": dsrh_term,
     "dpsh": lambda y: corners_twin(y, 0.1, 2),
     "greedyhash": lambda y: corners_twin(y, 0.1, 3),
-    "csq": csq_term,
+    "csq": lambda y: bimodal_twin(y, 1e-3),
 }
 
 

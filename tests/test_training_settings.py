@@ -132,7 +132,7 @@ def test_bits_that_do_not_divide_are_refused() -> None:
 def test_a_method_chooses_parts_and_the_user_has_the_last_word() -> None:
     config = make_config({"method": {"name": "dhn"}})
     assert (config.loss.name, config.regularizer.name) == ("logistic", "dhn")
-    assert (config.layer.name, config.coder.kind) == ("plain", "sign")
+    assert (config.layer.name, config.coder.kind) == ("tanh", "sign")
     other = make_config({}, ["method.name=dhn", "loss.name=cosine", "coder.kind=itq"])
     assert (other.loss.name, other.coder.kind) == ("cosine", "itq")
     with pytest.raises(InputError, match=r"'dhm'; choose from snapping, codes"):

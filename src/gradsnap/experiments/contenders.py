@@ -174,7 +174,7 @@ def strengths_of(recipe: Recipe) -> tuple[str, tuple[float, ...]]:
     Example:
         >>> key, values = strengths_of(METHODS["dhn"])
         >>> key, [round(one, 3) for one in values]
-        ('regularizer.options.strength', [0.1, 0.033, 0.3])
+        ('regularizer.options.strength', [0.2, 0.067, 0.6])
     """
     if recipe.tries is not None:
         return recipe.tries

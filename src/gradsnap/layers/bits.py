@@ -59,8 +59,8 @@ class PiecewiseThreshold(nn.Module):
     """σ(y), set to 0 below ½ − ε and to 1 above ½ + ε, where it has no gradient.
 
     Lai et al., "Simultaneous feature learning and hash coding with deep neural
-    networks", CVPR 2015, equation 4: what is nearly a bit becomes one, so that the
-    loss sees bits and moves only those outputs that are undecided.
+    networks", CVPR 2015: what is nearly a bit becomes one, so that the loss sees bits
+    and moves only those outputs that are undecided.
 
     Args:
         width: ε, more than 0 and at most ½.

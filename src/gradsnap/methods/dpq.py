@@ -17,10 +17,11 @@ class JointCentralLoss(nn.Module):
     """Both representations are classified, and pulled to their class's one centre.
 
     Klein and Wolf, "End-to-end supervised product quantization for image search and
-    retrieval", CVPR 2019, section 3: the cross entropy of one classifier for soft and
-    for hard representations, and the joint central loss
-    ½‖soft − o_y‖² + ½‖hard − o_y‖², whose centres o are shared, so that the two come
-    near each other too. Means over rows.
+    retrieval", CVPR 2019: the cross entropy of one classifier for soft and for hard
+    representations, and the joint central loss ½‖soft − o_y‖² + ½‖hard − o_y‖², whose
+    centres o are shared, so that the two come near each other too. Means over rows. No
+    code of the authors was found; checked against two re-implementations (VL-Group's
+    ModFire, and a layer ``DPQJointClassLoss``), and 0.1 against a summary of the paper.
 
     Departure: in place of the soft representation stands the embedding itself, since
     that is what search compares with codes here; the soft one is the way the gradient
@@ -73,8 +74,9 @@ class JointCentralLoss(nn.Module):
 class GiniPenalty(nn.Module):
     """λ·meanₘ(Σₖ p̄_mk² + 1 − mean Σₖ p_mk²): all codewords used, each row by one.
 
-    The two Gini terms of DPQ, section 3.3: over a batch the mean assignment p̄ should be
-    even, and each row's own p should be peaked. The constant 1 keeps the sum positive.
+    The two Gini terms of DPQ: over a batch the mean assignment p̄ should be even, and
+    each row's own p should be peaked. The constant 1 keeps the sum positive. ModFire
+    has the same signs, and 0.001 for both; the paper's λ was not found.
 
     Args:
         strength: λ.
@@ -115,7 +117,8 @@ DPQ = Recipe(
 )
 """Codewords learn by gradient, from the hard representation, straight through.
 
-Departure: the soft assignment is a softmax of distances to codewords, where the paper
+Departures: the soft assignment is a softmax of distances to codewords, where the paper
 learns a layer for it, so that codes are those of a product quantizer and every file,
-index and export takes them; codebooks begin with k-means after the warm-up.
+index and export takes them; codebooks begin with k-means after the warm-up; blocks are
+not normalized, as the paper's are for data of other classes.
 """

@@ -17,13 +17,16 @@ class SmoothTripletLoss(SquaredTripletLoss):
     image retrieval and person re-identification", TIP 2015: a hinge for each triplet,
     and a term that keeps like items together, with L the Laplacian of S. Of signs h, d
     is the share of bits that differ. S is here 1 for rows that share a label, and the
-    term the mean over pairs.
+    term the mean over pairs. Checked against the authors' code
+    (ruixuejianfei/BitScalableDeepHash), which has the same two terms of outputs
+    tanh(βy), β growing, and an L that is given with the data.
 
     Args:
         bits: length of a hash.
         margin: which further share of its bits an unlike row should differ in. The
-            authors' code has 5/256 for 64 bits, and lets it grow while it trains.
-        smoothness: λ; 0.001 in the authors' code, for a sum.
+            authors' code has 5 of squared distances, 5/256 of 64 bits, and lets it
+            grow while it trains.
+        smoothness: λ; 0.001 in that code, for sums over the triplets of a batch.
     """
 
     def __init__(

@@ -15,8 +15,9 @@ class HammingListwiseLoss(ListwiseLoss):
     """The list-wise loss of the share of bits that differ, (1 − ⟨h, h′⟩/bits) / 2.
 
     Zhao et al., "Deep semantic ranking based hashing for multi-label image retrieval",
-    CVPR 2015, equations 6 and 7, with Hamming distances relaxed to outputs h of tanh;
-    as a share of all bits, so that one margin serves hashes of any length.
+    CVPR 2015: the surrogate of NDCG by weighted triplets, with Hamming distances
+    relaxed to outputs h of tanh; as a share of all bits, so that one margin serves
+    hashes of any length.
 
     Args:
         margin: how much farther than the more relevant a less relevant row should be.
@@ -28,7 +29,7 @@ class HammingListwiseLoss(ListwiseLoss):
 
 
 class ZeroMeanPenalty(nn.Module):
-    """½α‖mean tanh y‖²/bits: bits as often 1 as −1, equation 8 of the same.
+    """½α‖mean tanh y‖²/bits: bits as often 1 as −1, the balance term of the same.
 
     Args:
         strength: α.
@@ -61,4 +62,7 @@ DSRH = Recipe(
 """Departures: the hash is made of the last layer of the trunk alone, not of the last
 two; the norm of the weights is the optimizer's weight decay. With one label a row there
 are two levels of relevance, and the loss is a triplet loss over whole lists.
+
+Neither the paper nor code of its authors was at hand: the form of both terms is from
+memory, and margin and α were chosen here.
 """

@@ -15,9 +15,10 @@ class OrthogonalityPenalty(QuantizationPenalty):
     triplet quantization loss, whose weak orthogonality makes codebooks less redundant.
     Embeddings and, where they learn by gradient, codewords descend the same term.
 
-    Only the abstract and the public code were at hand, and that code leaves weak
-    orthogonality out; decided here: squared inner products of codewords, the mean over
-    all pairs from different codebooks. Of a product quantizer they are zero.
+    Only the abstract and the authors' code (thuml/DeepHash) were at hand, and that code
+    leaves weak orthogonality out, and has λ = 0 where none is given; decided here:
+    squared inner products of codewords, the mean over all pairs from different
+    codebooks. Of a product quantizer they are zero.
 
     Args:
         strength: λ.
@@ -65,8 +66,10 @@ DTQ = Recipe(
 )
 """Codewords over all dimensions learn by gradient of the quantization loss.
 
-Departures: triplets are semi-hard ones of the batch, where the paper takes a random
-hard negative for each pair within random groups; codebooks follow at each step by
+Departures: the hinge is of distances with a margin of 1, where the authors' code has
+squared ones of tanh outputs and a margin of 30; triplets are semi-hard ones of the
+batch, where the paper takes a random negative within the margin for each pair within
+random groups; codebooks follow at each step by
 gradient, where the paper solves for them each epoch; they begin with residual
 quantization, where the paper's begin with product quantization, and codes are found by
 a beam instead of one codebook after the other.

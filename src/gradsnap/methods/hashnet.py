@@ -18,12 +18,15 @@ from gradsnap.methods.method import Recipe
 class WeightedPairsLoss(PairLoss):
     """log(1 + exp θ) − sθ, alike and unlike pairs weighing the same in all.
 
-    Cao et al., "HashNet: deep learning to hash by continuation", ICCV 2017, equations
-    2 to 5: each pair is weighted by |S|/|S₁| if alike and |S|/|S₀| if not, so that the
-    mean over all pairs is the mean over alike pairs plus the mean over unlike ones. Of
-    rows with several labels, an alike pair also counts by the share of its labels that
-    both rows have. S is here that of the batch. θ = α⟨h, h′⟩ with α = scale / bits,
-    which is 10 / bits in the authors' code.
+    Cao et al., "HashNet: deep learning to hash by continuation", ICCV 2017, equation
+    4: each pair is weighted by |S|/|S₁| if alike and |S|/|S₀| if not, so that the mean
+    over all pairs is the mean over alike pairs plus the mean over unlike ones. S is
+    here that of the batch. θ = α⟨h, h′⟩ with α = scale / bits, which is 10 / bits in
+    the authors' code (thuml/HashNet), against which this was checked; there one weight
+    for alike pairs is given for the whole run, or the two above.
+
+    Of rows with several labels, an alike pair also counts by the share of its labels
+    that both rows have; the authors' Caffe code has 4·both² / (own · other's).
 
     Args:
         bits: length of a hash.
@@ -79,5 +82,7 @@ HASHNET = Recipe(
     },
     tries=("loss.options.scale", (10.0, 5.0, 20.0)),
 )
-"""β grows in a straight line from 1 to 10 over the run; the paper trains to the end at
-each of ten values of β, for which no run here has the time."""
+"""Departure: β grows in a straight line from 1 to 10 over the run. The paper trains to
+the end at one β after the other, for which no run here has the time; the authors' code
+has β = √(1 + step/200), which ends at 7 after its 10,000 steps.
+"""

@@ -13,11 +13,13 @@ class RankingLoss(AsymmetricTripletLoss):
     Zhan et al., "Jointly optimizing query encoder and product quantization to improve
     retrieval performance", CIKM 2021: the pair-wise loss on the scores that the codes
     give, with the items that wrongly come first as negatives. The weights are those of
-    LambdaRank for the reciprocal rank, as in the paper's public code; d are squared
-    distances, as search ranks here, in place of negative inner products.
+    LambdaRank for the reciprocal rank. Checked against the authors' code
+    (jingtaozhan/JPQ): weights, means and what has a gradient are the same.
 
-    Departure: what is ranked are the items of the batch, where the paper searches all
-    documents; see ``JPQ`` for the rest.
+    Departures: d are squared distances, as search ranks here, in place of negative
+    inner products; what is ranked are the items of the batch, where that code searches
+    all documents for 200; and no rank is cut off, where it has 1/r = 0 beyond the tenth
+    document or the 200th passage. See ``JPQ`` for the rest.
 
     Args:
         negatives: how many items that share no label each query is compared with.

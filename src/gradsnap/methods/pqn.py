@@ -14,8 +14,9 @@ class AsymmetricTripletLoss(PairLoss):
     """Mean of log(1 + exp(‖a − p‖² − ‖a − n‖²)): a is a query, p and n are items.
 
     Yu, Yuan, Fang and Jin, "Product quantization network for fast image retrieval",
-    ECCV 2018, section 3.2: log(1 + exp(⟨x, s₋⟩ − ⟨x, s₊⟩)) of the query's vector x and
-    the items' soft reconstructions s.
+    ECCV 2018: log(1 + exp(⟨x, s₋⟩ − ⟨x, s₊⟩)) of the query's vector x and the items'
+    soft reconstructions s. No code of the authors was found; checked against VL-Group's
+    ModFire, which has the same softplus of inner products of query and reconstruction.
 
     Departures: squared distances, by which search ranks, where the paper normalizes
     blocks and codewords to unit length, so that inner products rank alike; and of each

@@ -27,8 +27,8 @@ class DivideAndEncode(nn.Module):
     """Features in ``dim`` slices of 50, each slice encoded to one output.
 
     Lai et al., "Simultaneous feature learning and hash coding with deep neural
-    networks", CVPR 2015, section 3.2: no feature takes part in two bits, which keeps
-    bits from saying the same. The paper's features are 50·bits maps of a last
+    networks", CVPR 2015: no feature takes part in two bits, which keeps bits from
+    saying the same. The paper's features are 50·bits maps of a last
     convolution; here a linear layer and a ReLU make them, for any trunk.
 
     Args:
