@@ -199,7 +199,6 @@ class Checkpoints(_Models):
     """A run that stopped, its files damaged or sealed: refused, or the same end."""
 
     name = "checkpoints"
-    weight = 0.5
     patience = 30.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:

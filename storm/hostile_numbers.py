@@ -27,7 +27,6 @@ class Numbers(Kind):
     """Vectors, ids and counts: the answer of brute force, or refused."""
 
     name = "numbers"
-    weight = 1.2
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)

@@ -37,6 +37,8 @@ class _Stopped(Kind):
     """Works that are made ready once: what they do is counted."""
 
     needs_shim = True
+    renewed = 40
+    patience = 120.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
@@ -62,8 +64,7 @@ class Kills(_Stopped):
     """SIGKILL before or amid the n-th call that writes; then everything as it was."""
 
     name = "kills"
-    weight = 6.0
-    patience = 120.0
+    weight = 130.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
@@ -74,7 +75,6 @@ class Kills(_Stopped):
             for at in range(1, len(one.calls) + 1)
         ]
         random.Random(0).shuffle(self.every)
-        print(f"{len(self.every)} ways to kill: every call that writes, two ways each")
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         turn = int(place.name) % len(self.every)  # seeds in a row come to all of them
@@ -88,13 +88,16 @@ class Kills(_Stopped):
         check_again(one, folder, words)
         return "answered"
 
+    def said(self, seeds: list[int], steps: int) -> str:
+        tried = {seed % len(self.every) for seed in seeds}
+        return f"{len(tried)} of {len(self.every)} ways, two at each call that writes"
+
 
 class Failures(_Stopped):
     """The n-th call fails, or the disk is full from then on: a sentence, as it was."""
 
     name = "failures"
-    weight = 3.0
-    patience = 120.0
+    weight = 55.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         one = numbers.choice(self.ready)

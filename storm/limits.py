@@ -25,7 +25,8 @@ class Limits(Kind):
     """Full and read-only disks, no permission, little memory, unread output, Ctrl-C."""
 
     name = "limits"
-    weight = 3.0
+    weight = 60.0
+    renewed = 40
     patience = 180.0
 
     def __init__(self, place: Path) -> None:

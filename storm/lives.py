@@ -20,7 +20,8 @@ class Lives(Kind):
     """Every index kind and store through adds, removals, saves, kills and readers."""
 
     name = "lives"
-    weight = 9.0
+    weight = 430.0
+    renewed = 25
     patience = 120.0
 
     def __init__(self, place: Path) -> None:
@@ -29,8 +30,13 @@ class Lives(Kind):
             good.fresh(variant)
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
+        before = machine.steps[0]
         live(numbers.randrange(2**30), examples=EXAMPLES)
+        self.steps = machine.steps[0] - before
         return "answered"
+
+    def said(self, seeds: list[int], steps: int) -> str:
+        return f"{steps:,} steps"
 
 
 def live(chosen: int, examples: int, length: int = LENGTH) -> None:

@@ -27,7 +27,8 @@ class Races(Kind):
     """Several writers, readers beside them, compaction while others search."""
 
     name = "races"
-    weight = 2.0
+    weight = 50.0
+    renewed = 40
     patience = 60.0
 
     def __init__(self, place: Path) -> None:
