@@ -75,7 +75,8 @@ def _blow(kind: type[Kind], asked: argparse.Namespace, seconds: float) -> Tally:
     finally:
         shutil.rmtree(home, ignore_errors=True)
     bad, whole = len(tally.failures), time.monotonic() - began
-    parts = [f"{tally.tries:,} tries", tally.said, f"{bad} failures", f"{whole:.0f} s"]
+    times = f"{whole:.0f} s ({tally.worked:.1f} of processors)"
+    parts = [f"{tally.tries:,} tries", tally.said, f"{bad} failures", times]
     print(f"{kind.name}: {', '.join(filter(None, parts))}", flush=True)
     return tally
 

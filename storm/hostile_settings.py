@@ -82,7 +82,7 @@ class Settings(Kind):
     """Settings of a run, by words and by TOML: a configuration, or refused."""
 
     name = "settings"
-    weight = 15.0
+    weight = 12.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         try:
@@ -112,7 +112,7 @@ class Runs(Kind):
     """The same through ``gradsnap train``, a few steps: a model, or one sentence."""
 
     name = "runs"
-    weight = 45.0
+    weight = 36.0
     patience = 60.0
 
     def __init__(self, place: Path) -> None:

@@ -159,7 +159,7 @@ class Pickles(Kind):
     """The one format of others that is a pickle: nothing in it ever runs."""
 
     name = "pickles"
-    weight = 10.0
+    weight = 8.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         folder = place / "cifar-10-batches-py"

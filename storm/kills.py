@@ -64,7 +64,7 @@ class Kills(_Stopped):
     """SIGKILL before or amid the n-th call that writes; then everything as it was."""
 
     name = "kills"
-    weight = 130.0
+    weight = 140.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
@@ -97,7 +97,7 @@ class Failures(_Stopped):
     """The n-th call fails, or the disk is full from then on: a sentence, as it was."""
 
     name = "failures"
-    weight = 55.0
+    weight = 50.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         one = numbers.choice(self.ready)

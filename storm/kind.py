@@ -10,7 +10,7 @@ class Kind(ABC):
     """Tries of one sort. A kind is made once, then forked into its workers."""
 
     name: ClassVar[str]
-    weight: ClassVar[float] = 30.0
+    weight: ClassVar[float] = 24.0
     """Its share of the storm's time: seconds of twenty minutes."""
     renewed: ClassVar[int] = 400
     """Tries after which a process is replaced, so that nothing adds up."""

@@ -20,7 +20,7 @@ class Lives(Kind):
     """Every index kind and store through adds, removals, saves, kills and readers."""
 
     name = "lives"
-    weight = 430.0
+    weight = 520.0
     renewed = 25
     patience = 120.0
 

@@ -176,10 +176,11 @@ class IndexLife(RuleBasedStateMachine):
         ids = self._new_ids(2)
         x = good.vectors_for(self.index, 2, seed)
         self._child(x, ids, at, compacts)
-        if ids[0] in load_index(self.folder, verify=True):
+        self.reopen(verify=True)
+        if ids[0] in self.index:
             rows = zip(ids, x, strict=True)
             self.saved.items |= {one: Item(row, 1) for one, row in rows}
-        self.reopen(verify=True)
+            self.model = self.saved.copy()
 
     def _child(self, x: torch.Tensor, ids: list[Any], at: int, compacts: bool) -> None:
         pid = os.fork()

@@ -84,6 +84,8 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
+    worked: float = 0.0
+    """Seconds of processors, which are fewer where other work goes on."""
     seeds: list[int] = field(default_factory=list)
     steps: int = 0
     said: str = ""

@@ -52,6 +52,12 @@ def group(leader: int) -> Iterator[Seen]:
             yield one
 
 
+def worked() -> float:
+    """Processor seconds of this process's children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def limit_memory() -> None:
     """Lets what asks this process for too much memory fail at once."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -27,7 +27,7 @@ class Races(Kind):
     """Several writers, readers beside them, compaction while others search."""
 
     name = "races"
-    weight = 50.0
+    weight = 44.0
     renewed = 40
     patience = 60.0
 

@@ -112,7 +112,7 @@ def run(
         workers: processes side by side.
         told: called with each failure as it is seen.
     """
-    tally, started = Tally(kind.name), time.monotonic()
+    tally, started, worked = Tally(kind.name), time.monotonic(), processes.worked()
     gc.collect()
     gc.freeze()  # what is here already need be copied by no worker's collector
     crew = [Worker(kind, seeds) for _ in range(workers)]
@@ -126,6 +126,7 @@ def run(
         for worker in crew:
             worker.end()
     tally.seconds = time.monotonic() - started
+    tally.worked = processes.worked() - worked
     return tally
 
 
