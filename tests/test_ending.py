@@ -1,6 +1,8 @@
 """How commands end: exit codes, interrupts, output that nobody reads."""
 
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradsnap.cli import ending
+from gradsnap.cli import ending, output
 from gradsnap.cli.app import _lacks_memory
 from gradsnap.cli.ending import Ended
 
@@ -23,6 +25,29 @@ def test_output_that_nobody_reads_is_a_sentence() -> None:
     with pytest.raises(Ended, match="nobody reads") as caught, ending.ending():
         raise BrokenPipeError
     assert caught.value.code == 141
+
+
+def test_tables_that_nobody_reads_end_as_other_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    unread = os.fdopen(writes, "w")
+    monkeypatch.setattr(sys, "stdout", unread)
+    with pytest.raises(Ended) as caught, ending.ending():
+        output.console(None).print("a table")
+    monkeypatch.undo()
+    with contextlib.suppress(BrokenPipeError):
+        unread.close()
+    assert caught.value.code == 141
+
+
+def test_verbs_have_no_other_console_for_their_output() -> None:
+    """Rich's own ends the program by itself, with code 1."""
+    for path in Path(output.__file__).parent.glob("*.py"):
+        made = re.findall(r"\bConsole\((.*?)\)", path.read_text())
+        others = [words for words in made if "stderr=True" not in words]
+        assert path.name == "output.py" or not others, path
 
 
 def test_the_second_interrupt_waits_for_the_first(
