@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gradsnap.cli import ending, output
+from gradsnap.cli import compare, ending, output
 from gradsnap.cli.app import _lacks_memory
 from gradsnap.cli.ending import Ended
 
@@ -40,6 +41,20 @@ def test_tables_that_nobody_reads_end_as_other_output(
     with contextlib.suppress(BrokenPipeError):
         unread.close()
     assert caught.value.code == 141
+
+
+def test_names_of_runs_are_neither_markup_nor_escapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ("a[/foo]", "IMG [draft]", "red\x1b[31m")
+    runs = [
+        SimpleNamespace(name=name, spread=0.5, against_first=None, differences=[])
+        for name in names
+    ]
+    compare._show(SimpleNamespace(runs=runs))  # type: ignore[arg-type]
+    said = capsys.readouterr().out
+    assert "a[/foo]" in said and "IMG [draft]" in said
+    assert "\x1b" not in said and "red\\x1b[31m" in said
 
 
 def test_verbs_have_no_other_console_for_their_output() -> None:

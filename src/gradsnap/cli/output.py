@@ -44,7 +44,8 @@ def console(columns: int | None = UNBOUNDED) -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Telling(width=None if sys.stdout.isatty() else columns)
+    width = None if sys.stdout.isatty() else columns
+    return Telling(width=width, markup=False)  # names of files may look like markup
 
 
 def readable(text: str) -> str:

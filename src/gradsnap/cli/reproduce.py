@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gradsnap.cli.options import AsJson, Quiet, Root
-from gradsnap.cli.output import console
+from gradsnap.cli.output import console, readable
 
 if TYPE_CHECKING:
     from gradsnap.experiments.results import Result
@@ -200,7 +200,7 @@ def _report(result: "Result", page: Path, as_json: bool, quiet: bool) -> None:
     shown.print(table)
     some = "" if columns == every else f"; {len(columns)} of {len(every)} columns"
     shown.print(f"ours, and in brackets the paper's{some}", highlight=False)
-    sys.stdout.write(f"{page}\n")
+    sys.stdout.write(f"{readable(str(page))}\n")
 
 
 def _both(published: str, ours: str) -> str:

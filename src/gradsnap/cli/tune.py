@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad
-from gradsnap.cli.output import console
+from gradsnap.cli.output import console, readable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -206,9 +206,9 @@ def _report(tuner: "Tuner", found: dict[str, Any], as_json: bool, quiet: bool) -
     shown.print(_table(tuner, title))
     left = f"Not tried: {', '.join(found['untried'])}." if found["untried"] else ""
     for line in (found["verdict"], left, f"Report: {found['report']}"):
-        shown.print(line, highlight=False)
+        shown.print(readable(line), highlight=False)
     shown.print("To train the choice:")
-    sys.stdout.write(found["command"] + "\n")  # in one line, to be copied
+    sys.stdout.write(readable(found["command"]) + "\n")  # in one line, to be copied
 
 
 def _now(tuner: "Tuner") -> str:
