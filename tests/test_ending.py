@@ -53,8 +53,9 @@ def test_names_of_runs_are_neither_markup_nor_escapes(
     ]
     compare._show(SimpleNamespace(runs=runs))  # type: ignore[arg-type]
     said = capsys.readouterr().out
-    assert "a[/foo]" in said and "IMG [draft]" in said
-    assert "\x1b" not in said and "red\\x1b[31m" in said
+    assert "\x1b" not in said
+    for name in ("a[/foo]", "IMG [draft]", r"red\x1b[31m"):
+        assert name in said
 
 
 def test_verbs_have_no_other_console_for_their_output() -> None:
