@@ -37,7 +37,7 @@ class IndexLife(RuleBasedStateMachine):
         self.index: Index = good.fresh("exhaustive")
         self.model, self.saved = Model(), Model()
         self.reader: tuple[Index, Model] | None = None
-        self.named, self.count = False, 0
+        self.named, self.count, self.looks = False, 0, 0
 
     @initialize(data=st.data(), named=st.booleans())
     def begin(self, data: Any, named: bool) -> None:
@@ -198,7 +198,8 @@ class IndexLife(RuleBasedStateMachine):
     @invariant()
     def as_it_should_be(self) -> None:
         steps[0] += 1
-        numbers = random.Random(steps[0])
+        self.looks += 1
+        numbers = random.Random(self.looks)  # of this life alone, to be repeated
         where = numbers.choice((None, None, 0, 1)) if self.model.items else None
         query = good.vectors_for(self.index, 2, numbers.randrange(1000))
         check(self.index, self.model, query, where)
