@@ -20,7 +20,7 @@ MANIFEST = "manifest.json"
 class _Indexes(Kind):
     """What tries on index folders share."""
 
-    weight = 32.0
+    weight = 42.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)

@@ -202,6 +202,7 @@ class Checkpoints(_Models):
     """A run that stopped, its files damaged or sealed: refused, or the same end."""
 
     name = "checkpoints"
+    weight = 34.0
     patience = 30.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:

@@ -27,11 +27,11 @@ class Numbers(Kind):
     """Vectors, ids and counts: the answer of brute force, or refused."""
 
     name = "numbers"
+    weight = 34.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
-        for variant in good.VARIANTS:
-            good.fresh(variant)  # fits coders before the fork
+        good.learn_all()
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         try:

@@ -112,7 +112,7 @@ class Runs(Kind):
     """The same through ``gradsnap train``, a few steps: a model, or one sentence."""
 
     name = "runs"
-    weight = 36.0
+    weight = 56.0
     patience = 60.0
 
     def __init__(self, place: Path) -> None:
@@ -140,6 +140,7 @@ class Words(Kind):
     """Options and conditions of the other verbs: an answer, or one sentence."""
 
     name = "words"
+    weight = 34.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)

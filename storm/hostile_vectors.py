@@ -39,6 +39,7 @@ class VectorFiles(Kind):
     """Vectors in every format, damaged or crafted: rows, or refused."""
 
     name = "vector-files"
+    weight = 34.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)

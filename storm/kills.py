@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,24 @@ class Ready(NamedTuple):
     """What each of its calls is."""
 
 
+def made_ready(work: Work, place: Path, do: Callable[[Path], list[str]]) -> Ready:
+    """The states before and after a work that is done once.
+
+    Args:
+        work: what is done.
+        place: for the state before.
+        do: does it in a folder, and tells its calls where they are counted.
+    """
+    before = place / work.name.replace(" ", "_")
+    before.mkdir()
+    work.prepare(before)
+    done = copied(before, place / "done")
+    calls = do(done)
+    ready = Ready(work, before, work.state(before), work.state(done), calls)
+    shutil.rmtree(done)
+    return ready
+
+
 class _Stopped(Kind):
     """Works that are made ready once: what they do is counted."""
 
@@ -48,16 +67,12 @@ class _Stopped(Kind):
         self.ready = [self._made(WORKS[name](place / "sources")) for name in WORKS]
 
     def _made(self, work: Work) -> Ready:
-        before = self.place / work.name.replace(" ", "_")
-        before.mkdir()
-        work.prepare(before)
-        done = copied(before, self.place / "done")
-        log = self.place / "calls"
-        in_child(work, done, 0, Mode.COUNT, 0, log)
-        calls = [words[1] for words, _ in read_log(log) if words[0] == "call"]
-        ready = Ready(work, before, work.state(before), work.state(done), calls)
-        shutil.rmtree(done)
-        return ready
+        def count(done: Path) -> list[str]:
+            log = self.place / "calls"
+            in_child(work, done, 0, Mode.COUNT, 0, log)
+            return [words[1] for words, _ in read_log(log) if words[0] == "call"]
+
+        return made_ready(work, self.place, count)
 
 
 class Kills(_Stopped):

@@ -20,14 +20,13 @@ class Lives(Kind):
     """Every index kind and store through adds, removals, saves, kills and readers."""
 
     name = "lives"
-    weight = 520.0
+    weight = 420.0
     renewed = 25
     patience = 120.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
-        for variant in good.VARIANTS:
-            good.fresh(variant)
+        good.learn_all()
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         before = machine.steps[0]

@@ -8,7 +8,13 @@ from typing import Any
 
 import torch
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from gradsnap.errors import InputError
 from gradsnap.index import Index, load_index
@@ -20,6 +26,9 @@ from storm.outcomes import WrongAnswer
 seeds = st.integers(0, 10**6)
 counts = st.integers(1, 5)
 labels = st.integers(0, 2)
+
+KILLED = 3
+"""A process may be killed at every third step: each costs as much as ten others."""
 
 steps: list[int] = [0]
 """How many rules ran in this process."""
@@ -170,6 +179,7 @@ class IndexLife(RuleBasedStateMachine):
             return
         raise WrongAnswer("a save went over that of another writer")
 
+    @precondition(lambda self: self.looks % KILLED == 0)
     @rule(seed=seeds, at=st.integers(1, 40), compacts=st.booleans())
     def kill(self, seed: int, at: int, compacts: bool) -> None:
         """A process that adds and saves is killed: the old state, or the new."""

@@ -33,8 +33,7 @@ class Races(Kind):
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
-        for variant in good.VARIANTS:
-            good.fresh(variant)
+        good.learn_all()
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         folder = good.saved(numbers.choice(list(good.VARIANTS)), place / "i").folder
