@@ -1,5 +1,6 @@
 """What the first storms found, and no other test holds: settings and numbers."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_equal_vectors_by_the_hundred_thousand() -> None:
 def test_a_clock_that_goes_back_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardships.time, "time", hardships.time.time)
+    monkeypatch.setattr(time, "time", time.time)  # put back afterwards
     whole = good.saved("multi", tmp_path / "whole")
     hardships.clock_back()
     back = good.saved("multi", tmp_path / "back")
