@@ -129,6 +129,10 @@ def test_what_a_try_started_ends_with_its_worker(tmp_path: Path, seed: int) -> N
     raise AssertionError(f"process {child} outlived its worker: {left}")
 
 
+def test_shares_are_seconds_of_twenty_minutes() -> None:
+    assert sum(kind.weight for kind in KINDS.values()) == 20 * 60
+
+
 def test_a_kind_counts_what_it_did() -> None:
     lives = Lives.__new__(Lives)
     assert lives.said([0, 1], 600) == "600 steps"
