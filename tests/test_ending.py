@@ -28,6 +28,21 @@ def test_output_that_nobody_reads_is_a_sentence() -> None:
     assert caught.value.code == 141
 
 
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("serve", "--help")])
+def test_help_that_nobody_reads_ends_as_other_output(words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(
+        [sys.executable, "-m", "gradsnap", *words],
+        stdout=writes,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, f"{ending.NOBODY_READS}\n")
+
+
 def test_tables_that_nobody_reads_end_as_other_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
