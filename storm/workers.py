@@ -73,11 +73,13 @@ class Worker:
         """Whether its try has worked, or waited, for too long."""
         if self.current is None:
             return False
-        if time.monotonic() - self.heard < self.kind.patience:
+        waited = time.monotonic() - self.heard
+        if waited < self.kind.patience:
             return False
         every = list(processes.group(self.pid))
         worked = sum(one.seconds for one in every) - self.used
-        asleep = not any(one.state in "RD" for one in every)
+        # Asleep for good, and not just now on a machine that others keep busy.
+        asleep = not any(one.state in "RD" for one in every) and worked < waited / 20
         return asleep or worked > self.kind.patience
 
     @property
