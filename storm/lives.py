@@ -30,7 +30,7 @@ class Lives(Kind):
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         before = machine.steps[0]
-        live(numbers.randrange(2**30), examples=EXAMPLES)
+        live(numbers.randrange(2**30), place, examples=EXAMPLES)
         self.steps = machine.steps[0] - before
         return "answered"
 
@@ -38,8 +38,15 @@ class Lives(Kind):
         return f"{steps:,} steps"
 
 
-def live(chosen: int, examples: int, length: int = LENGTH) -> None:
-    """Runs so many lives from a seed; what fails is made small, and raised."""
+def live(chosen: int, place: Path, examples: int, length: int = LENGTH) -> None:
+    """Runs so many lives from a seed; what fails is made small, and raised.
+
+    Args:
+        chosen: the seed.
+        place: a folder for theirs.
+        examples: how many lives.
+        length: rules of each.
+    """
     own = settings(
         max_examples=examples,
         stateful_step_count=length,
@@ -49,5 +56,5 @@ def live(chosen: int, examples: int, length: int = LENGTH) -> None:
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    test = seed(chosen)(type("Life", (machine.IndexLife,), {}))
+    test = seed(chosen)(type("Life", (machine.IndexLife,), {"home": place}))
     run_state_machine_as_test(test, settings=own)

@@ -4,6 +4,8 @@ import os
 import random
 import shutil
 import signal
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from hypothesis.stateful import (
 from gradsnap.errors import InputError
 from gradsnap.index import Index, load_index
 from gradsnap.index.lists import ListedIndex
-from storm import good, workers
+from storm import good
 from storm.model import Item, Model, check
 from storm.outcomes import WrongAnswer
 
@@ -38,10 +40,12 @@ class IndexLife(RuleBasedStateMachine):
     """Adds, removes, saves, kills; after every step the index is what it should be."""
 
     variants: Any = tuple(good.VARIANTS)
+    home: Path
+    """Where it has a folder: a try's own, which goes with its worker."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = workers.scratch()
+        self.place = Path(tempfile.mkdtemp(dir=self.home))
         self.folder = self.place / "life.index"
         self.index: Index = good.fresh("exhaustive")
         self.model, self.saved = Model(), Model()

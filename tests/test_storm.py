@@ -40,8 +40,9 @@ def test_a_few_tries(name: str, tmp_path: Path) -> None:
         assert outcome in ("refused", "answered"), (seed, words)
 
 
-def test_lives_of_indexes() -> None:
-    live(0, examples=5, length=15)
+def test_lives_of_indexes(tmp_path: Path) -> None:
+    live(0, tmp_path, examples=5, length=15)
+    assert not list(tmp_path.iterdir())
 
 
 def in_process(*words: str) -> subprocess.CompletedProcess[str]:
