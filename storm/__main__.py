@@ -5,6 +5,7 @@ import itertools
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from storm import shim, workers
+from storm import ready, shim, workers
 from storm.kind import Kind
 from storm.kinds import KINDS
 from storm.outcomes import Failure, Tally, table
@@ -28,6 +29,8 @@ def main() -> int:
     os.environ["STORM_SEED"] = str(asked.seed)  # the same one under the shim
     torch.set_num_threads(1)
     chosen = _possible(asked.kind or list(KINDS))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # workers are ended too
+    ready.load_everything()
     print(
         f"storm: seed {asked.seed}, {asked.minutes:g} minutes, {asked.workers} workers"
     )
@@ -68,10 +71,13 @@ def _blow(kind: type[Kind], asked: argparse.Namespace, seconds: float) -> Tally:
         tally = workers.run(
             made, seeds, deadline, workers=asked.workers, told=told.tell
         )
+        tally.said = made.said(tally.seeds, tally.steps)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    bad = len(tally.failures)
-    print(f"{kind.name}: {tally.tries:,} tries, {bad} failures, {tally.seconds:.0f} s")
+    bad, whole = len(tally.failures), time.monotonic() - began
+    times = f"{whole:.0f} s ({tally.worked:.1f} of processors)"
+    parts = [f"{tally.tries:,} tries", tally.said, f"{bad} failures", times]
+    print(f"{kind.name}: {', '.join(filter(None, parts))}", flush=True)
     return tally
 
 

@@ -88,6 +88,12 @@ def fresh(variant: str) -> Index:
     return copy.deepcopy(_made(variant))
 
 
+def learn_all() -> None:
+    """Fits the coders and lists of every variant, before processes are forked."""
+    for variant in VARIANTS:
+        _made(variant)
+
+
 class Good(NamedTuple):
     """A saved index and what it answers."""
 

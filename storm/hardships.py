@@ -1,6 +1,8 @@
 """Hard times for a process: a full disk, little memory, nobody who reads, Ctrl-C."""
 
 import contextlib
+import ctypes
+import functools
 import os
 import resource
 import signal
@@ -15,6 +17,9 @@ from typing import NamedTuple, NoReturn
 from gradsnap.cli import app as program
 
 NOBODY = 65534
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
+"""Numbers of the Linux system calls unshare and mount."""
+
 Change = Callable[[], None]
 
 
@@ -141,9 +146,19 @@ def can_mount() -> bool:
     return os.geteuid() == 0 and sys.platform.startswith("linux")
 
 
+@functools.cache
+def _own_mounts(pid: int) -> None:
+    """Lets what this process mounts be seen by it alone, and end with it."""
+    library = ctypes.CDLL(None, use_errno=True)
+    private = MS_REC | MS_PRIVATE
+    if library.unshare(CLONE_NEWNS) or library.mount(None, b"/", None, private, None):
+        raise OSError(ctypes.get_errno(), "no mounts of its own")
+
+
 @contextlib.contextmanager
 def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
     """A disk of so many kilobytes mounted on a folder."""
+    _own_mounts(os.getpid())  # a worker that is ended leaves none behind
     folder.mkdir(exist_ok=True)
     options = f"size={kilobytes}k"
     mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]

@@ -142,7 +142,7 @@ class Photos(Kind):
     """A folder of such files under such names: indexed by verbs, and shown."""
 
     name = "photos"
-    weight = 0.4
+    weight = 30.0
     patience = 40.0
 
     def __init__(self, place: Path) -> None:

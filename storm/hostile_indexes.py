@@ -20,6 +20,8 @@ MANIFEST = "manifest.json"
 class _Indexes(Kind):
     """What tries on index folders share."""
 
+    weight = 42.0
+
     def __init__(self, place: Path) -> None:
         super().__init__(place)
         self.good = good.indexes(place)
@@ -93,7 +95,6 @@ class SealedIndexes(_Indexes):
     """A file is changed, and checksums and sizes say so: refused, or answered."""
 
     name = "sealed-indexes"
-    weight = 1.5
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         one, folder = self.copied(numbers, place)

@@ -50,6 +50,8 @@ def trained(place: Path) -> Path:
 class _Models(Kind):
     """Files of coders, and a model folder that was trained here."""
 
+    weight = 24.0
+
     def __init__(self, place: Path) -> None:
         super().__init__(place)
         self.model = trained(place)
@@ -84,6 +86,7 @@ class DamagedModels(_Models):
     """Every file of a model, and coders: refused, or the same codes."""
 
     name = "damaged-models"
+    weight = 20.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         one, copy = self.copied(numbers, place)
@@ -199,7 +202,7 @@ class Checkpoints(_Models):
     """A run that stopped, its files damaged or sealed: refused, or the same end."""
 
     name = "checkpoints"
-    weight = 0.5
+    weight = 34.0
     patience = 30.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from gradsnap.coders import CODERS
 from gradsnap.errors import GradsnapError
-from gradsnap.index import Index
+from gradsnap.index import Index, load_index
 from storm import good
 from storm.kind import Kind
-from storm.outcomes import WrongAnswer
+from storm.outcomes import SilentLoss, WrongAnswer
 
 VALUES = (
     float("nan"), float("inf"), float("-inf"), 1e30, -1e30, 3e38, 1e-40, 1e-30, 0.0,
@@ -27,19 +27,18 @@ class Numbers(Kind):
     """Vectors, ids and counts: the answer of brute force, or refused."""
 
     name = "numbers"
-    weight = 1.2
+    weight = 34.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
-        for variant in good.VARIANTS:
-            good.fresh(variant)  # fits coders before the fork
+        good.learn_all()
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         try:
             if numbers.randrange(4) == 0:
                 self._coder(numbers)
             else:
-                self._index(numbers)
+                self._index(numbers, place)
         except GradsnapError:
             return "refused"
         return "answered"
@@ -57,7 +56,7 @@ class Numbers(Kind):
             if name not in coder.unbounded and not bool(value.isfinite().all()):
                 raise WrongAnswer(f"{kind} learned {name} that is not finite")
 
-    def _index(self, numbers: random.Random) -> None:
+    def _index(self, numbers: random.Random, place: Path) -> None:
         index = good.fresh(numbers.choice(list(good.VARIANTS)))
         if not index.takes_vectors:
             x = good.vectors_for(index, 12, numbers.randrange(99))
@@ -67,11 +66,26 @@ class Numbers(Kind):
             query = strange_rows(numbers, numbers.choice((0, 1, 3)))
         ids = strange_ids(numbers, len(x))
         index.add(x, ids)
+        if numbers.randrange(4) == 0:
+            _check_kept(index, place / "i", numbers)
         k: Any = numbers.choice((*COUNTS, 3, 5))
         if isinstance(k, int) and k > 10**6:
             return  # a table of so many results is an honest wish
         found = index.search(query, k)
         _compare(index, query, found, k)
+
+
+def _check_kept(index: Index, folder: Path, numbers: random.Random) -> None:
+    """What was saved, perhaps with a row more, can be opened again."""
+    if numbers.randrange(2):
+        index.add(good.vectors_for(index, 1, 1))
+    index.save(folder)
+    try:
+        again = load_index(folder, verify=True)
+    except GradsnapError as error:
+        raise SilentLoss(f"saved, and cannot be opened: {error}") from error
+    if list(again.select()) != list(index.select()):
+        raise SilentLoss(f"{len(index)} items saved, {len(again)} found, or others")
 
 
 def strange_rows(numbers: random.Random, count: int) -> Tensor:

@@ -82,6 +82,7 @@ class Settings(Kind):
     """Settings of a run, by words and by TOML: a configuration, or refused."""
 
     name = "settings"
+    weight = 12.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         try:
@@ -111,7 +112,7 @@ class Runs(Kind):
     """The same through ``gradsnap train``, a few steps: a model, or one sentence."""
 
     name = "runs"
-    weight = 1.5
+    weight = 56.0
     patience = 60.0
 
     def __init__(self, place: Path) -> None:
@@ -139,7 +140,7 @@ class Words(Kind):
     """Options and conditions of the other verbs: an answer, or one sentence."""
 
     name = "words"
-    weight = 1.2
+    weight = 34.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)

@@ -39,6 +39,7 @@ class VectorFiles(Kind):
     """Vectors in every format, damaged or crafted: rows, or refused."""
 
     name = "vector-files"
+    weight = 34.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
@@ -159,7 +160,7 @@ class Pickles(Kind):
     """The one format of others that is a pickle: nothing in it ever runs."""
 
     name = "pickles"
-    weight = 0.2
+    weight = 8.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         folder = place / "cifar-10-batches-py"

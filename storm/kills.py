@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,10 +34,30 @@ class Ready(NamedTuple):
     """What each of its calls is."""
 
 
+def made_ready(work: Work, place: Path, do: Callable[[Path], list[str]]) -> Ready:
+    """The states before and after a work that is done once.
+
+    Args:
+        work: what is done.
+        place: for the state before.
+        do: does it in a folder, and tells its calls where they are counted.
+    """
+    before = place / work.name.replace(" ", "_")
+    before.mkdir()
+    work.prepare(before)
+    done = copied(before, place / "done")
+    calls = do(done)
+    ready = Ready(work, before, work.state(before), work.state(done), calls)
+    shutil.rmtree(done)
+    return ready
+
+
 class _Stopped(Kind):
     """Works that are made ready once: what they do is counted."""
 
     needs_shim = True
+    renewed = 40
+    patience = 120.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
@@ -46,24 +67,19 @@ class _Stopped(Kind):
         self.ready = [self._made(WORKS[name](place / "sources")) for name in WORKS]
 
     def _made(self, work: Work) -> Ready:
-        before = self.place / work.name.replace(" ", "_")
-        before.mkdir()
-        work.prepare(before)
-        done = copied(before, self.place / "done")
-        log = self.place / "calls"
-        in_child(work, done, 0, Mode.COUNT, 0, log)
-        calls = [words[1] for words, _ in read_log(log) if words[0] == "call"]
-        ready = Ready(work, before, work.state(before), work.state(done), calls)
-        shutil.rmtree(done)
-        return ready
+        def count(done: Path) -> list[str]:
+            log = self.place / "calls"
+            in_child(work, done, 0, Mode.COUNT, 0, log)
+            return [words[1] for words, _ in read_log(log) if words[0] == "call"]
+
+        return made_ready(work, self.place, count)
 
 
 class Kills(_Stopped):
     """SIGKILL before or amid the n-th call that writes; then everything as it was."""
 
     name = "kills"
-    weight = 6.0
-    patience = 120.0
+    weight = 140.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
@@ -74,7 +90,6 @@ class Kills(_Stopped):
             for at in range(1, len(one.calls) + 1)
         ]
         random.Random(0).shuffle(self.every)
-        print(f"{len(self.every)} ways to kill: every call that writes, two ways each")
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         turn = int(place.name) % len(self.every)  # seeds in a row come to all of them
@@ -88,13 +103,16 @@ class Kills(_Stopped):
         check_again(one, folder, words)
         return "answered"
 
+    def said(self, seeds: list[int], steps: int) -> str:
+        tried = {seed % len(self.every) for seed in seeds}
+        return f"{len(tried)} of {len(self.every)} ways, two at each call that writes"
+
 
 class Failures(_Stopped):
     """The n-th call fails, or the disk is full from then on: a sentence, as it was."""
 
     name = "failures"
-    weight = 3.0
-    patience = 120.0
+    weight = 50.0
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         one = numbers.choice(self.ready)

@@ -11,7 +11,7 @@ from typing import Any
 from storm import guard, hardships
 from storm.commands import CODES
 from storm.hardships import Change, Ended
-from storm.kills import Ready, check_again, check_state
+from storm.kills import Ready, check_again, check_state, made_ready
 from storm.kind import Kind
 from storm.outcomes import SilentLoss, WrongAnswer
 from storm.works import WORKS, Verb, copied
@@ -25,7 +25,8 @@ class Limits(Kind):
     """Full and read-only disks, no permission, little memory, unread output, Ctrl-C."""
 
     name = "limits"
-    weight = 3.0
+    weight = 60.0
+    renewed = 40
     patience = 180.0
 
     def __init__(self, place: Path) -> None:
@@ -43,15 +44,12 @@ class Limits(Kind):
             print("left out: full and read-only disks, no permission (needs root)")
 
     def _made(self, work: Verb) -> Ready:
-        before = self.place / work.name.replace(" ", "_")
-        before.mkdir()
-        work.prepare(before)
-        done = copied(before, self.place / "done")
-        if work.do(done):
-            raise RuntimeError(f"{work.name} cannot be done")
-        ready = Ready(work, before, work.state(before), work.state(done), [])
-        shutil.rmtree(done)
-        return ready
+        def do(done: Path) -> list[str]:
+            if work.do(done):
+                raise RuntimeError(f"{work.name} cannot be done")
+            return []
+
+        return made_ready(work, self.place, do)
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         one, time = numbers.choice(self.ready), numbers.choice(self.times)

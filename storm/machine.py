@@ -4,22 +4,33 @@ import os
 import random
 import shutil
 import signal
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from gradsnap.errors import InputError
 from gradsnap.index import Index, load_index
 from gradsnap.index.lists import ListedIndex
-from storm import good, workers
+from storm import good
 from storm.model import Item, Model, check
 from storm.outcomes import WrongAnswer
 
 seeds = st.integers(0, 10**6)
 counts = st.integers(1, 5)
 labels = st.integers(0, 2)
+
+KILLED = 3
+"""A process may be killed at every third step: each costs as much as ten others."""
 
 steps: list[int] = [0]
 """How many rules ran in this process."""
@@ -29,15 +40,17 @@ class IndexLife(RuleBasedStateMachine):
     """Adds, removes, saves, kills; after every step the index is what it should be."""
 
     variants: Any = tuple(good.VARIANTS)
+    home: Path
+    """Where it has a folder: a try's own, which goes with its worker."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = workers.scratch()
+        self.place = Path(tempfile.mkdtemp(dir=self.home))
         self.folder = self.place / "life.index"
         self.index: Index = good.fresh("exhaustive")
         self.model, self.saved = Model(), Model()
         self.reader: tuple[Index, Model] | None = None
-        self.named, self.count = False, 0
+        self.named, self.count, self.looks = False, 0, 0
 
     @initialize(data=st.data(), named=st.booleans())
     def begin(self, data: Any, named: bool) -> None:
@@ -170,16 +183,18 @@ class IndexLife(RuleBasedStateMachine):
             return
         raise WrongAnswer("a save went over that of another writer")
 
+    @precondition(lambda self: self.looks % KILLED == 0)
     @rule(seed=seeds, at=st.integers(1, 40), compacts=st.booleans())
     def kill(self, seed: int, at: int, compacts: bool) -> None:
         """A process that adds and saves is killed: the old state, or the new."""
         ids = self._new_ids(2)
         x = good.vectors_for(self.index, 2, seed)
         self._child(x, ids, at, compacts)
-        if ids[0] in load_index(self.folder, verify=True):
+        self.reopen(verify=True)
+        if ids[0] in self.index:
             rows = zip(ids, x, strict=True)
             self.saved.items |= {one: Item(row, 1) for one, row in rows}
-        self.reopen(verify=True)
+            self.model = self.saved.copy()
 
     def _child(self, x: torch.Tensor, ids: list[Any], at: int, compacts: bool) -> None:
         pid = os.fork()
@@ -197,7 +212,8 @@ class IndexLife(RuleBasedStateMachine):
     @invariant()
     def as_it_should_be(self) -> None:
         steps[0] += 1
-        numbers = random.Random(steps[0])
+        self.looks += 1
+        numbers = random.Random(self.looks)  # of this life alone, to be repeated
         where = numbers.choice((None, None, 0, 1)) if self.model.items else None
         query = good.vectors_for(self.index, 2, numbers.randrange(1000))
         check(self.index, self.model, query, where)

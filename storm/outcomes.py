@@ -42,6 +42,17 @@ def failure_of(error: BaseException) -> str:
     return NAMED.get(type(error), "traceback")
 
 
+class Report(NamedTuple):
+    """What a worker says of a try."""
+
+    seed: int
+    outcome: str
+    words: str
+    """The traceback, or what was seen."""
+    steps: int
+    """How many steps it took, in the kind's own measure."""
+
+
 class Failure(NamedTuple):
     """A try that failed."""
 
@@ -73,13 +84,21 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
+    worked: float = 0.0
+    """Seconds of processors, which are fewer where other work goes on."""
+    seeds: list[int] = field(default_factory=list)
+    steps: int = 0
+    said: str = ""
+    """What the kind itself says of its tries."""
 
-    def add(self, seed: int, outcome: str, words: str = "") -> Failure | None:
+    def add(self, report: Report) -> Failure | None:
         """Counts a try; the failure, if it was one."""
-        self.counts[outcome] += 1
-        if outcome in FINE:
+        self.counts[report.outcome] += 1
+        self.seeds.append(report.seed)
+        self.steps += report.steps
+        if report.outcome in FINE:
             return None
-        failure = Failure(self.kind, seed, outcome, words)
+        failure = Failure(self.kind, report.seed, report.outcome, report.words)
         self.failures.append(failure)
         return failure
 
@@ -100,7 +119,9 @@ def table(tallies: list[Tally]) -> str:
         whole.seconds += tally.seconds
     rows.append([whole.kind, *_cells(whole)])
     lines = ["| kind | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    notes = [f"{tally.kind}: {tally.said}" for tally in tallies if tally.said]
+    return "\n".join(lines + ([""] if notes else []) + notes)
 
 
 def _cells(tally: Tally) -> list[str]:

@@ -124,8 +124,7 @@ class PowerCuts(_Stopped):
     """The power goes at any moment of any work: old or new; and new once it is done."""
 
     name = "power-cuts"
-    weight = 3.0
-    patience = 120.0
+    weight = 50.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)

@@ -27,13 +27,13 @@ class Races(Kind):
     """Several writers, readers beside them, compaction while others search."""
 
     name = "races"
-    weight = 2.0
+    weight = 44.0
+    renewed = 40
     patience = 60.0
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
-        for variant in good.VARIANTS:
-            good.fresh(variant)
+        good.learn_all()
 
     def attempt(self, numbers: random.Random, place: Path) -> str:
         folder = good.saved(numbers.choice(list(good.VARIANTS)), place / "i").folder

@@ -1,11 +1,10 @@
 """Tries in forked processes: a hang is ended, a crash is counted, the rest goes on."""
 
-import contextlib
+import gc
 import json
 import logging
 import os
 import random
-import resource
 import select
 import shutil
 import signal
@@ -17,15 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from storm import guard
+from storm import guard, processes
 from storm.kind import Kind
-from storm.outcomes import Failure, Tally, failure_of
-
-RENEWED = 200
-"""Tries after which a process is replaced, so that nothing adds up."""
-
-MEMORY = 6 * 2**30
-"""Bytes of addresses a process may take beyond what it has: huge numbers fail fast."""
+from storm.outcomes import Failure, Report, Tally, failure_of
 
 
 def scratch() -> Path:
@@ -38,16 +31,17 @@ def scratch() -> Path:
 class Worker:
     """A forked process that works through its seeds and reports by a pipe."""
 
-    def __init__(self, kind: Kind, seeds: Iterator[int], most: int) -> None:
+    def __init__(self, kind: Kind, seeds: Iterator[int]) -> None:
         self.kind = kind
         self.place = scratch()
         reads, writes = os.pipe()
-        chosen = [seed for _, seed in zip(range(most), seeds, strict=False)]
+        chosen = [seed for _, seed in zip(range(kind.renewed), seeds, strict=False)]
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(reads)
             _work(kind, chosen, self.place, writes, parent)
+        processes.lead_group(self.pid)
         os.close(writes)
         self.reads, self._rest = reads, b""
         self.current: int | None = None
@@ -55,21 +49,24 @@ class Worker:
         self.heard = time.monotonic()
         self.used = 0.0
 
-    def reports(self) -> Iterator[tuple[int, str, str]]:
-        """What was said since: seed, outcome, words."""
-        data = os.read(self.reads, 65_536)
-        if not data:
+    def reports(self) -> Iterator[Report]:
+        """What was said since."""
+        quiet = not select.select([self.reads], [], [], 0)[0]
+        data = b"" if quiet else os.read(self.reads, 65_536)
+        if not data:  # it has ended; what it started may still hold the pipe
             raise EOFError
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self.heard, self.used = time.monotonic(), processor_seconds(self.pid)
+        self.heard = time.monotonic()
+        known = processes.seen(self.pid)
+        self.used = known.seconds if known else 0.0
         for line in lines:
-            seed, outcome, words = json.loads(line)
-            if outcome == "begun":
-                self.current = seed
+            report = Report(*json.loads(line))
+            if report.outcome == "begun":
+                self.current = report.seed
             else:
                 self.current = None
-                self.left.discard(seed)
-                yield seed, outcome, words
+                self.left.discard(report.seed)
+                yield report
 
     @property
     def hangs(self) -> bool:
@@ -79,13 +76,21 @@ class Worker:
         waited = time.monotonic() - self.heard
         if waited < self.kind.patience:
             return False
-        worked, state = processor_seconds(self.pid) - self.used, state_of(self.pid)
-        return worked > self.kind.patience or state == "S"  # busy, or asleep for good
+        every = list(processes.group(self.pid))
+        worked = sum(one.seconds for one in every) - self.used
+        # Asleep for good, and not just now on a machine that others keep busy.
+        asleep = not any(one.state in "RD" for one in every) and worked < waited / 20
+        return asleep or worked > self.kind.patience
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is there no more."""
+        known = processes.seen(self.pid)
+        return known is None or known.state == "Z"
 
     def end(self) -> int:
-        """Ends the process, if it is still there; its exit status."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        """Ends the process and what it started; its exit status."""
+        processes.end_group(self.pid)
         _, status = os.waitpid(self.pid, 0)
         os.close(self.reads)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -109,22 +114,27 @@ def run(
         workers: processes side by side.
         told: called with each failure as it is seen.
     """
-    tally, started = Tally(kind.name), time.monotonic()
-    crew = [Worker(kind, seeds, RENEWED) for _ in range(workers)]
-    while crew and time.monotonic() < deadline:
-        for worker in _with_news(crew):
-            if not _heard(worker, tally, told):
-                crew.remove(worker)
-                crew += _renewed(kind, worker, seeds)
-    for worker in crew:
-        worker.end()
+    tally, started, worked = Tally(kind.name), time.monotonic(), processes.worked()
+    gc.collect()
+    gc.freeze()  # what is here already need be copied by no worker's collector
+    crew = [Worker(kind, seeds) for _ in range(workers)]
+    try:
+        while crew and time.monotonic() < deadline:
+            for worker in _with_news(crew):
+                if not _heard(worker, tally, told):
+                    crew.remove(worker)
+                    crew += _renewed(kind, worker, seeds)
+    finally:
+        for worker in crew:
+            worker.end()
     tally.seconds = time.monotonic() - started
+    tally.worked = processes.worked() - worked
     return tally
 
 
 def _with_news(crew: list[Worker]) -> list[Worker]:
     ready, _, _ = select.select([one.reads for one in crew], [], [], 0.5)
-    return [one for one in crew if one.reads in ready or one.hangs]
+    return [one for one in crew if one.reads in ready or one.hangs or one.ended]
 
 
 def _heard(worker: Worker, tally: Tally, told: Callable[[Failure], None]) -> bool:
@@ -134,7 +144,7 @@ def _heard(worker: Worker, tally: Tally, told: Callable[[Failure], None]) -> boo
     try:
         if worker.hangs:
             raise TimeoutError
-        failures += [tally.add(*report) for report in worker.reports()]
+        failures += [tally.add(report) for report in worker.reports()]
     except TimeoutError:
         failures.append(_last_words(worker, tally, "hang", "no end in sight"))
         alive = False
@@ -156,13 +166,13 @@ def _last_words(worker: Worker, tally: Tally, outcome: str, words: str) -> Any:
     if seed is None:
         return None
     worker.left.discard(seed)
-    return tally.add(seed, outcome, words)
+    return tally.add(Report(seed, outcome, words, 0))
 
 
 def _renewed(kind: Kind, before: Worker, seeds: Iterator[int]) -> list[Worker]:
     """A process for what the one before has left, then for new seeds."""
     rest = iter(sorted(before.left))
-    worker = Worker(kind, rest if before.left else seeds, RENEWED)
+    worker = Worker(kind, rest if before.left else seeds)
     if worker.left:
         return [worker]
     worker.end()
@@ -173,7 +183,9 @@ def _work(
     kind: Kind, seeds: list[int], place: Path, pipe: int, parent: int
 ) -> NoReturn:
     """The life of a forked process; it ends with the one that made it."""
-    _limit_memory()
+    processes.lead_group()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    processes.limit_memory()
     guard.install()
     logging.disable()
     warnings.filterwarnings("error", category=RuntimeWarning, module=r"gradsnap\.")
@@ -181,9 +193,9 @@ def _work(
         if os.getppid() != parent:
             shutil.rmtree(place, ignore_errors=True)
             break
-        _say(pipe, seed, "begun", "")
+        _say(pipe, seed, "begun", "", 0)
         outcome, words = one_try(kind, seed, place / str(seed))
-        _say(pipe, seed, outcome, words)
+        _say(pipe, seed, outcome, words, kind.steps)
     os._exit(0)
 
 
@@ -205,28 +217,3 @@ def _say(pipe: int, *words: Any) -> None:
     line = (json.dumps(words) + "\n").encode()
     while line:
         line = line[os.write(pipe, line) :]
-
-
-def _limit_memory() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(
-        resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, hard)
-    )
-
-
-def state_of(pid: int) -> str:
-    """R for at work, S for asleep, D for waiting for a disk."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def processor_seconds(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -20,8 +20,9 @@ def test_batches_that_cannot_be_are_refused() -> None:
     for size in (0, -1):
         with pytest.raises(gs.InputError, match=f"at least 1, got {size}"):
             OrderedBatches(torch.arange(5), size)
-    with pytest.raises(gs.InputError, match="workers must be zero or more, got -1"):
-        loader(open_dataset("digits"), [[0]], workers=-1)
+    for workers in (-1, 257, 2**63 - 1):
+        with pytest.raises(gs.InputError, match=f"from 0 to 256, got {workers}"):
+            loader(open_dataset("digits"), [[0]], workers=workers)
     with pytest.raises(gs.InputError, match="no indices to read from digits"):
         in_memory(open_dataset("digits"), torch.arange(0))
 

@@ -1,14 +1,17 @@
 """How commands end: exit codes, interrupts, output that nobody reads."""
 
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gradsnap.cli import ending
+from gradsnap.cli import compare, ending, output
 from gradsnap.cli.app import _lacks_memory
 from gradsnap.cli.ending import Ended
 
@@ -23,6 +26,59 @@ def test_output_that_nobody_reads_is_a_sentence() -> None:
     with pytest.raises(Ended, match="nobody reads") as caught, ending.ending():
         raise BrokenPipeError
     assert caught.value.code == 141
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("serve", "--help")])
+def test_help_that_nobody_reads_ends_as_other_output(words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(
+        [sys.executable, "-m", "gradsnap", *words],
+        stdout=writes,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, f"{ending.NOBODY_READS}\n")
+
+
+def test_tables_that_nobody_reads_end_as_other_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    unread = os.fdopen(writes, "w")
+    monkeypatch.setattr(sys, "stdout", unread)
+    with pytest.raises(Ended) as caught, ending.ending():
+        output.console(None).print("a table")
+    monkeypatch.undo()
+    with contextlib.suppress(BrokenPipeError):
+        unread.close()
+    assert caught.value.code == 141
+
+
+def test_names_of_runs_are_neither_markup_nor_escapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ("a[/foo]", "IMG [draft]", "red\x1b[31m")
+    runs = [
+        SimpleNamespace(name=name, spread=0.5, against_first=None, differences=[])
+        for name in names
+    ]
+    compare._show(SimpleNamespace(runs=runs))  # type: ignore[arg-type]
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    for name in ("a[/foo]", "IMG [draft]", r"red\x1b[31m"):
+        assert name in said
+
+
+def test_verbs_have_no_other_console_for_their_output() -> None:
+    """Rich's own ends the program by itself, with code 1."""
+    for path in Path(output.__file__).parent.glob("*.py"):
+        made = re.findall(r"\bConsole\((.*?)\)", path.read_text())
+        others = [words for words in made if "stderr=True" not in words]
+        assert path.name == "output.py" or not others, path
 
 
 def test_the_second_interrupt_waits_for_the_first(

@@ -252,12 +252,13 @@ def test_vectors_without_labels_learn_to_keep_neighbours(pixels, tmp_path) -> No
     rows = torch.from_numpy(np.load(pixels))
     split = RowProtocol().split(len(rows), 0)
     queries, database = rows[split.queries], rows[split.database]
-    exact = nearest_items(EmbeddingDistances(queries, database), 10)
+    # Pixels are whole numbers and some codes are equal: which of tied items topk takes
+    # depends on how many it is asked for, so these are as many as the card's.
+    exact = nearest_items(EmbeddingDistances(queries, database), 100)[:, :10]
     codes = model.encode(database)
-    found = nearest_items(code_distances(model.coder, model.embed(queries), codes), 10)
-    ours = recall_at(found, exact, 10)
-    # Equal codes tie; four of 700 hits differed once, and why was not looked into.
-    assert figures["code_recall_at_10"] == pytest.approx(ours, abs=0.01)
+    by_codes = code_distances(model.coder, model.embed(queries), codes)
+    ours = recall_at(nearest_items(by_codes, 100), exact, 10)
+    assert figures["code_recall_at_10"] == pytest.approx(ours, abs=1e-6)
     plain = gs.ProductQuantizer(64, 4, 16).fit(database)
     theirs = code_distances(plain, queries, plain.encode(database))
     fitted = recall_at(nearest_items(theirs, 10), exact, 10)

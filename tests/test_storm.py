@@ -4,14 +4,16 @@ import faulthandler
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from storm import guard, workers
+from storm import guard, processes, workers
+from storm.kills import Kills
 from storm.kind import Kind
 from storm.kinds import KINDS
-from storm.lives import live
+from storm.lives import Lives, live
 from storm.outcomes import CodeExecuted, Tally, WrongAnswer, failure_of, table
 
 ROOT = Path(__file__).parent.parent
@@ -38,8 +40,9 @@ def test_a_few_tries(name: str, tmp_path: Path) -> None:
         assert outcome in ("refused", "answered"), (seed, words)
 
 
-def test_lives_of_indexes() -> None:
-    live(0, examples=5, length=15)
+def test_lives_of_indexes(tmp_path: Path) -> None:
+    live(0, tmp_path, examples=5, length=15)
+    assert not list(tmp_path.iterdir())
 
 
 def in_process(*words: str) -> subprocess.CompletedProcess[str]:
@@ -93,6 +96,50 @@ def test_every_failure_is_counted(tmp_path: Path) -> None:
     assert (tally.tries, len(told)) == (6, 5)
     assert "| broken | 6 | 0 | 1 | 1 | 1 | 1 | 1 | 0 | 1 |" in table([tally])
     assert "make storm STORM_SEED=2 KIND=broken TRIES=1" in str(tally.failures[2])
+
+
+class Lingering(Kind):
+    """Starts a process that outlives its try, and says where it is to be found."""
+
+    name = "lingering"
+    patience = 1.0
+
+    def attempt(self, numbers: object, place: Path) -> str:
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+            os._exit(0)
+        (self.place / "pid").write_text(str(child))
+        if int(place.name):
+            os.waitpid(child, 0)
+        return "answered"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_a_try_started_ends_with_its_worker(tmp_path: Path, seed: int) -> None:
+    """A child that outlives its try, and one that is waited for in vain."""
+    kind, never = Lingering(tmp_path), float("inf")
+    tally = workers.run(kind, iter([seed]), never, workers=1, told=lambda failure: None)
+    assert tally.counts == {"hang" if seed else "answered": 1}
+    child = int((tmp_path / "pid").read_text())
+    for _ in range(100):  # a busy machine takes its time to end it
+        left = processes.seen(child)
+        if left is None or left.state == "Z":
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"process {child} outlived its worker: {left}")
+
+
+def test_shares_are_seconds_of_twenty_minutes() -> None:
+    assert sum(kind.weight for kind in KINDS.values()) == 20 * 60
+
+
+def test_a_kind_counts_what_it_did() -> None:
+    lives = Lives.__new__(Lives)
+    assert lives.said([0, 1], 600) == "600 steps"
+    kills = Kills.__new__(Kills)
+    kills.every = [None] * 5  # type: ignore[list-item]
+    assert kills.said([0, 1, 6], 3).startswith("2 of 5 ways")
 
 
 def test_nothing_outside_may_be_opened(tmp_path: Path) -> None:

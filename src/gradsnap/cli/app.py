@@ -98,7 +98,7 @@ def main() -> None:
     Exit codes: 0 done, 1 an error, 2 a command that cannot be read, 130 interrupted,
     141 nobody reads the output any more. See docs/reliability.md.
     """
-    from gradsnap.cli.ending import Ended, begin, stop
+    from gradsnap.cli.ending import Ended, begin, explain, stop
     from gradsnap.errors import GradsnapError
     from gradsnap.memory import keep_freed_memory
 
@@ -112,9 +112,8 @@ def main() -> None:
         stop(end.sentence, end.code)
     except KeyboardInterrupt:
         stop("interrupted", 130)
-    except SystemExit as end:  # typer's, where a verb had not begun yet
-        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
-            stop("interrupted", 130)
+    except SystemExit as end:  # typer's or rich's, where no verb had begun
+        explain(end)
         raise
     except (GradsnapError, OSError) as error:
         stop(f"error: {error}", 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradsnap.cli.options import AsJson, Quiet
+from gradsnap.cli.output import console, readable
 
 if TYPE_CHECKING:
     from gradsnap.evaluation import Comparison
@@ -105,7 +106,6 @@ def _records(found: "Comparison") -> list[dict[str, object]]:
 
 
 def _show(found: "Comparison") -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table()
@@ -114,5 +114,6 @@ def _show(found: "Comparison") -> None:
     for run in found.runs:
         test = "" if run.against_first is None else str(run.against_first)
         differs = "\n".join(str(one) for one in run.differences)
-        table.add_row(run.name, str(run.spread), test, differs)
-    Console().print(table)
+        cells = (run.name, str(run.spread), test, differs)
+        table.add_row(*map(readable, cells))
+    console(None).print(table)

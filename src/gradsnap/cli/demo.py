@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gradsnap.cli.options import AsJson, Quiet
+from gradsnap.cli.output import console
 
 if TYPE_CHECKING:
     from gradsnap.demo.demo import Findings
@@ -57,7 +58,6 @@ def demo(
 
 
 def _show(found: "Findings", record: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from gradsnap.demo import cells
@@ -75,8 +75,8 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
     for line in lines:
         table.add_row(*map(_shown, line.values()))
     floats = found.sides["plain"].row
-    console = Console()
-    console.print(table)
+    out = console(None)
+    out.print(table)
     told = [
         f"Codes take {floats.bytes_a_vector:g} bytes a vector; floats "
         f"{floats.float_bytes_a_vector}, and {floats.float_milliseconds_a_query:.3f} "
@@ -88,7 +88,7 @@ def _show(found: "Findings", record: dict[str, Any]) -> None:
         f"Search the digits in a browser: gradsnap serve {record['index']}",
     ]
     for sentence in told:
-        console.print(sentence, highlight=False)
+        out.print(sentence, highlight=False)
 
 
 def _shown(cell: "str | Range") -> str:

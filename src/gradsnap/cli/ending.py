@@ -15,6 +15,8 @@ INTERRUPTED = 130
 UNREAD = 141
 """Exit codes, as a shell gives them to programs that end by SIGINT and SIGPIPE."""
 
+NOBODY_READS = "stopped: nobody reads the output any more"
+
 
 class Ended(BaseException):
     """The end of a verb that is no error of ours; nothing between may swallow it.
@@ -49,7 +51,16 @@ def ending() -> Iterator[None]:
     except KeyboardInterrupt:
         raise Ended("interrupted", INTERRUPTED) from None
     except BrokenPipeError:
-        raise Ended("stopped: nobody reads the output any more", UNREAD) from None
+        raise Ended(NOBODY_READS, UNREAD) from None
+
+
+def explain(end: SystemExit) -> None:
+    """Ends with a sentence and a code of ours what a library ended without one."""
+    before = end.__context__
+    if isinstance(getattr(before, "__cause__", None), KeyboardInterrupt):
+        stop("interrupted", INTERRUPTED)
+    if isinstance(before, BrokenPipeError):
+        stop(NOBODY_READS, UNREAD)
 
 
 def stop(sentence: str, code: int) -> NoReturn:

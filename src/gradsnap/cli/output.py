@@ -30,8 +30,12 @@ def say(title: str, facts: Mapping[str, Any], *, as_json: bool, quiet: bool) -> 
     console().print(table)
 
 
-def console() -> "Console":
-    """For standard output: as wide as the terminal, or as wide as lines are."""
+def console(columns: int | None = UNBOUNDED) -> "Console":
+    """For standard output, as wide as the terminal.
+
+    Args:
+        columns: of what is no terminal; None leaves them to rich.
+    """
     from rich.console import Console
 
     class Telling(Console):
@@ -40,7 +44,8 @@ def console() -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Telling(width=None if sys.stdout.isatty() else UNBOUNDED)
+    width = None if sys.stdout.isatty() else columns
+    return Telling(width=width, markup=False)  # names of files may look like markup
 
 
 def readable(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gradsnap.cli.options import AsJson, Quiet, Root
+from gradsnap.cli.output import console, readable
 
 if TYPE_CHECKING:
     from gradsnap.experiments.results import Result
@@ -185,7 +186,6 @@ def _report(result: "Result", page: Path, as_json: bool, quiet: bool) -> None:
         record: dict[str, Any] = result.record()
         sys.stdout.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
         return
-    from rich.console import Console
     from rich.table import Table
 
     every = result.columns()
@@ -196,11 +196,11 @@ def _report(result: "Result", page: Path, as_json: bool, quiet: bool) -> None:
     for row in result.rows():
         cells = [result.cell(row, column) for column in columns]
         table.add_row(row, *(_both(one.published, one.shown) for one in cells))
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(table)
+    shown = console(160)
+    shown.print(table)
     some = "" if columns == every else f"; {len(columns)} of {len(every)} columns"
-    console.print(f"ours, and in brackets the paper's{some}", highlight=False)
-    sys.stdout.write(f"{page}\n")
+    shown.print(f"ours, and in brackets the paper's{some}", highlight=False)
+    sys.stdout.write(f"{readable(str(page))}\n")
 
 
 def _both(published: str, ours: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from gradsnap.cli.options import AsJson, Html, NetworkFrom, On, Open, Quiet, Where
+from gradsnap.cli.output import readable
 
 if TYPE_CHECKING:
     from gradsnap.cli.search_scale import Asked
@@ -136,7 +137,7 @@ def _search_large(
 
     answer = search_large(index, words, asked)
     for name, reason in answer.missing.items():
-        typer.echo(f"missing: {name} ({reason})", err=True)
+        typer.echo(readable(f"missing: {name} ({reason})"), err=True)
     if not quiet:
         _show(answer.found, [], as_json, list(answer.missing))
 
@@ -238,4 +239,4 @@ def _write(
     text = sheet("Search results", lead, groups, footer())
     page = write_page(wanted.html, text, wanted.opens)
     if not (wanted.quiet or wanted.as_json):
-        typer.echo(f"page: {page}", err=True)
+        typer.echo(readable(f"page: {page}"), err=True)

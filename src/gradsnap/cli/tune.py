@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Root, SkipBad
+from gradsnap.cli.output import console, readable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -200,16 +201,14 @@ def _report(tuner: "Tuner", found: dict[str, Any], as_json: bool, quiet: bool) -
     if quiet or as_json:
         say("", found, as_json=as_json, quiet=quiet)
         return
-    from rich.console import Console
-
-    console = Console()
+    shown = console(None)
     title = "The best settings: MAP of codes and floats on the validation part"
-    console.print(_table(tuner, title))
+    shown.print(_table(tuner, title))
     left = f"Not tried: {', '.join(found['untried'])}." if found["untried"] else ""
     for line in (found["verdict"], left, f"Report: {found['report']}"):
-        console.print(line, highlight=False)
-    console.print("To train the choice:")
-    sys.stdout.write(found["command"] + "\n")  # in one line, to be copied
+        shown.print(readable(line), highlight=False)
+    shown.print("To train the choice:")
+    sys.stdout.write(readable(found["command"]) + "\n")  # in one line, to be copied
 
 
 def _now(tuner: "Tuner") -> str:

@@ -17,6 +17,8 @@ from gradsnap.progress import track
 from gradsnap.strings import PackedStrings
 
 READ_AT_ONCE = 256
+MOST_WORKERS = 256
+"""More processes than any machine here has cores; a million would take it down."""
 
 
 class Items(typing.Protocol):
@@ -246,8 +248,8 @@ def loader(
         (2, 1, 8, 8) [0, 1]
         (2, 1, 8, 8) [2, 3]
     """
-    if workers < 0:
-        raise InputError(f"workers must be zero or more, got {workers}")
+    if not 0 <= workers <= MOST_WORKERS:
+        raise InputError(f"workers must be from 0 to {MOST_WORKERS}, got {workers}")
     return DataLoader(
         _BatchReader(dataset),
         batch_size=None,

@@ -54,7 +54,7 @@ def load_index(
     *,
     verify: bool = False,
 ) -> Index:
-    """Opens an index folder; codes are mapped, and read when they are searched.
+    """Opens an index folder; large files are mapped, and read when they are searched.
 
     Args:
         path: the folder.

@@ -27,6 +27,9 @@ from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
 
+MOST_IDS = 2**63 - 1
+"""Ids lie below: as many numbers as int64 holds, and one less."""
+
 CROSS_ROWS = 65_536
 """Codes whose cross terms are computed at once."""
 
@@ -67,6 +70,7 @@ class ItemStore:
             raise InputError(f"the ids of this index are {have}; got {got}")
         segment.first = self.next_id
         if ids is None:
+            self._refuse_too_many(len(segment))
             return
         self._refuse_known(ids)
         if isinstance(ids, list):
@@ -75,6 +79,14 @@ class ItemStore:
             segment.ids = narrow(ids)
         else:
             segment.first = int(ids[0])
+
+    def _refuse_too_many(self, count: int) -> None:
+        """Refuses items for which no numbers are left."""
+        if self.next_id + count > MOST_IDS:
+            raise InputError(
+                f"the next free number is {self.next_id}, and ids lie in "
+                f"0..2**63 - 2: {count} items need ids that are given"
+            )
 
     def append(self, segment: Segment) -> None:
         """Takes in a segment."""

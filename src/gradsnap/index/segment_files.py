@@ -1,5 +1,6 @@
-"""Segments in files: one raw array a column, mapped when opened."""
+"""Segments in files: one raw array a column; large ones are mapped when opened."""
 
+import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ DTYPES = {
     "int64": np.int64,
     "uint64": np.uint64,
 }
+
+READ = 2**16
+"""Bytes up to which a column is read: many small saves would take as many handles."""
 
 WORDS = ("text", "ends")
 """Columns of the names, which may change while the others stay."""
@@ -128,8 +132,15 @@ def _map_column(folder: Path, column: list[Any]) -> Array:
         raise FileFormatError(f"{folder / file} does not hold {shape} of {dtype}")
     if size == 0:
         return np.empty(shape, dtype=DTYPES[dtype])
-    mapped = np.memmap(folder / file, DTYPES[dtype], "r", shape=tuple(shape))
-    return np.asarray(mapped)
+    return np.frombuffer(_bytes_of(folder / file, size), DTYPES[dtype]).reshape(shape)
+
+
+def _bytes_of(path: Path, size: int) -> bytes | mmap.mmap:
+    """A file's bytes: mapped, or read where a mapping costs more than it saves."""
+    with path.open("rb") as file:
+        if size > READ:
+            return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        return file.read(size)
 
 
 def _check(folder: Path, segment: Segment, count: int) -> None:

@@ -13,6 +13,7 @@ import uvicorn
 from gradsnap.errors import InputError
 from gradsnap.serve.app import make_app
 from gradsnap.serve.settings import ServeSettings
+from gradsnap.strings import shown
 
 BACKLOG = 2048
 
@@ -35,9 +36,9 @@ def run_server(folders: dict[str, Path], settings: ServeSettings) -> None:
         backlog=BACKLOG,
     )
     host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    names = ", ".join(folders)
-    sys.stdout.write(f"{names}: http://{shown}:{port} (Ctrl-C ends it)\n")
+    address = f"[{host}]" if ":" in host else host
+    names = ", ".join(map(shown, folders))
+    sys.stdout.write(f"{names}: http://{address}:{port} (Ctrl-C ends it)\n")
     sys.stdout.flush()
     uvicorn.Server(config).run(sockets=[listening])
 

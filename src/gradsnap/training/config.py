@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from gradsnap.coders import CODERS
 from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS, ROW_PROTOCOLS
+from gradsnap.data.dataset import MOST_WORKERS
 from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.networks import EMBEDDING_LAYERS
@@ -22,6 +23,7 @@ Count = Annotated[int, Field(ge=1, lt=2**63)]
 Length = Annotated[int, Field(ge=1, le=2**20)]
 Side = Annotated[int, Field(ge=1, le=2**14)]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
+Workers = Annotated[int, Field(ge=0, le=MOST_WORKERS)]
 AtLeastZero = Annotated[float, Field(ge=0)]
 
 
@@ -119,7 +121,7 @@ class DataSettings(Section):
     augment: Annotated[
         tuple[str, ...], SeveralWords, one_of(("projective", "flip", "crop"))
     ] = setting("what is done to training images, in this order", ())
-    workers: Number = setting("processes that read and decode images", 0)
+    workers: Workers = setting("processes that read and decode images", 0)
     cache: str | None = setting(
         "folder for the outputs of a frozen trunk; None: in the model folder"
     )

@@ -1,0 +1,80 @@
+"""What the first storms found, and no other test holds: settings and numbers."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import gradsnap as gs
+from gradsnap.errors import InputError
+from storm import commands, good, hardships
+from storm.hostile_models import TRAINING, labelled_vectors
+
+LARGEST = 2**63 - 2
+"""Of ids; the one after it is none, so that there is always a next number."""
+
+SETTINGS = {
+    "run.steps=99999999999999999999": "run.steps",
+    "run.seed=99999999999999999999": "run.seed",
+    "data.side=100000": "data.side",
+    "data.workers=9223372036854775807": "data.workers",
+    'loss.options={margin="x"}': "margin",
+    "run.device=meta": "meta",
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_beyond_reason_are_one_sentence(setting: str, tmp_path: Path) -> None:
+    rows, out = labelled_vectors(tmp_path / "rows.npz"), tmp_path / "model"
+    words = ("train", rows, "--bits", 8, "--out", out, "--quiet", "--no-beside-plain")
+    loss = ("loss.name=triplet",) if "margin" in setting else ()
+    said = commands.run(*words, *TRAINING, *loss, setting)
+    errors = [line for line in said.err.splitlines() if line.startswith("error: ")]
+    assert said.code == 1
+    assert len(errors) == 1
+    assert SETTINGS[setting] in errors[0]
+    assert not (out / "weights.safetensors").exists()
+
+
+@pytest.mark.parametrize("variant", ["exhaustive", "inverted residual", "hamming"])
+def test_ids_at_the_end_of_all_numbers(variant: str, tmp_path: Path) -> None:
+    index = good.fresh(variant)
+    x = good.vectors_for(index, 3, 1)
+    index.add(x, torch.tensor([LARGEST, 0, LARGEST - 1])).save(tmp_path / "i")
+    again = gs.load_index(tmp_path / "i")
+    found: Any = again.search(x[:1], 3).ids
+    assert sorted(found[0].tolist()) == [0, LARGEST - 1, LARGEST]
+    with pytest.raises(InputError, match=f"got {LARGEST + 1}"):
+        again.add(x[:1], [LARGEST + 1])
+    with pytest.raises(InputError, match=rf"number is {LARGEST + 1}, .* 1 items need"):
+        again.add(x[:1])
+    assert len(again) == 3
+
+
+@pytest.mark.parametrize("k", [0, -1, 2**63, 1.5, True, "3"])
+def test_counts_that_are_none_are_refused(k: Any) -> None:
+    index = good.fresh("exhaustive").add(good.rows(5))
+    with pytest.raises(InputError, match="k must be"):
+        index.search(good.rows(1), k)
+
+
+def test_equal_vectors_by_the_hundred_thousand() -> None:
+    index = good.fresh("inverted")
+    index.add(good.rows(1).expand(200_000, -1))
+    found = index.search(good.rows(1), 7)
+    assert len(set(found.ids[0].tolist())) == 7
+    assert found.distances[0].unique().numel() == 1
+
+
+def test_a_clock_that_goes_back_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", time.time)  # put back afterwards
+    whole = good.saved("multi", tmp_path / "whole")
+    hardships.clock_back()
+    back = good.saved("multi", tmp_path / "back")
+    gs.load_index(back.folder).add(good.rows(1), ["late"]).save(back.folder)
+    assert repr(back.answers) == repr(whole.answers)
+    assert "late" in gs.load_index(back.folder, verify=True)
