@@ -43,6 +43,11 @@ class Place(NamedTuple):
         with self.filesystem.open_output_stream(self.path) as file:
             file.write(data)
 
+    def remove(self) -> None:
+        """Removes the file, if it is there."""
+        if self.is_file:
+            self.filesystem.delete_file(self.path)
+
     def listed(self) -> list["Entry"]:
         """What lies right in the folder, but for what has a dot in front."""
         if self.is_local:
