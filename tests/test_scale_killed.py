@@ -19,6 +19,7 @@ from gradsnap.scale.sharded import Ask, opened_shards
 from gradsnap.scale.table import CodeTable
 from gradsnap.scale.table_search import search_by_index
 from gradsnap.scale.workers import ThisProcess
+from tests.commands import said
 from tests.conftest import clustered
 from tests.ray_processes import actors
 from tests.scale_parts import encoded, vector_coder, write_vectors
@@ -123,7 +124,7 @@ def test_shards(tmp_path: Path, encoded_once: Path) -> None:
         process, lambda: len(list(out.glob("shard-*"))), PARTS
     )
     assert not (out / "shards.json").exists()
-    finished(started(encoded_once, *command))
+    said("index", *command, "--quiet")  # by this process: who goes on is the same
     ask = Ask(QUERIES.numpy(), 50, None, 8)
     found = []
     for folder in (out, tmp_path / "plain"):

@@ -1,5 +1,7 @@
 """Serving tables and shards: answers equal those of one index of all items."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from gradsnap.scale.versions import remove_rows
 from gradsnap.scale.workers import ThisProcess
 from gradsnap.serve import ServeSettings, make_app
 from tests.conftest import clustered
+from tests.ray_processes import actors
 from tests.scale_parts import (
     encoded,
     picture,
@@ -157,3 +160,45 @@ def test_equal_distances_are_ordered_as_in_one_index(tmp_path: Path) -> None:
     ties = [one for one, far in answers[0] if far == answers[0][0][1]]
     assert ties == sorted(ties)
     assert len(ties) == 10
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own, of sockets and forks
+@pytest.mark.parametrize("partial", [None, 3.0])
+def test_a_dead_shard_is_waited_for_or_named(
+    tmp_path: Path, partial: float | None
+) -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    path, _ = vector_coder(tmp_path)
+    vectors, _ = write_vectors(tmp_path, 90)
+    table, _ = encoded(path, vectors, tmp_path / "t.lance", half=False, rows=30)
+    build_shards(table, tmp_path / "s", 3, ThisProcess())
+    query = {"index": "s", "vector": clustered(1, seed=5)[0].tolist(), "k": 90}
+    settings = ServeSettings(engine="torch", on="ray", partial=partial, seconds=300)
+    with served(s=tmp_path / "s") as client:
+        whole = asked(client, **query)
+    with InProcess(make_app({"s": str(tmp_path / "s")}, settings)) as client:
+        client.wait = 300
+        assert found(waited(client, query)) == whole
+        shard = actors("ShardSearcher")[0]
+        if partial is None:
+            os.kill(shard, signal.SIGKILL)
+        else:
+            os.kill(shard, signal.SIGSTOP)
+            answer = client.post("/search", json=query)
+            (missing,) = answer.json()["missing"].items()
+            assert missing[0].startswith("shard-000")
+            assert missing[1] == "no answer in time"
+            assert len(found(answer)) == 60
+            assert set(found(answer)) < set(whole)
+            os.kill(shard, signal.SIGCONT)
+        assert found(waited(client, query)) == whole
+
+
+def waited(client: InProcess, query: dict[str, Any]) -> Any:
+    """The first answer that nothing is missing from."""
+    for _ in range(100):
+        answer = client.post("/search", json=query)
+        if "missing" not in answer.json() and answer.status_code == 200:
+            return answer
+    raise AssertionError(answer.text)

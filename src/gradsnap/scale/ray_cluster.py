@@ -26,6 +26,9 @@ WINDOW = 8
 TRIES = 3
 """How often a job is begun again by a worker that died of it."""
 
+STARTS = 3
+"""How often a cluster on this machine is tried to start: it must within 30 seconds,
+which a busy machine may miss."""
 
 OWN_CLUSTER = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -80,15 +83,21 @@ def _start(ray: Any, address: str | None, count: int | None, folder: str) -> Non
         return
     for name, value in OWN_CLUSTER.items():
         os.environ.setdefault(name, value)
-    ray.init(
-        address="local",
-        num_cpus=count or os.cpu_count(),
-        object_store_memory=OBJECT_STORE,
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=folder,
-        **quiet,
-    )
+    own = {
+        "num_cpus": count or os.cpu_count(),
+        "object_store_memory": OBJECT_STORE,
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",
+        "_temp_dir": folder,
+    }
+    for attempt in range(STARTS):
+        try:
+            ray.init(address="local", **own, **quiet)
+            return
+        except Exception as error:  # Ray raises nothing narrower
+            ray.shutdown()
+            if attempt == STARTS - 1:
+                raise InputError(f"Ray did not start here: {error}") from error
 
 
 def _cores() -> int:
