@@ -1,14 +1,17 @@
 """Tables, Ray and Lance: rates of one core, equality, overlap, memory, predictions.
 
 Seconds are those of the processor, all threads of a worker together: other programs on
-the machine do not change them. Wall times are in the notes.
+the machine do not change them. Wall times are in the notes. Every part is kept when it
+is measured: a run that was stopped goes on with the next one.
 """
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+from benchmarks.kept_rows import kept_rows
 from benchmarks.report import Bar, Row, noted, skipped
 from benchmarks.scale_parts import (
     Encoded,
@@ -29,21 +32,25 @@ from gradsnap.memory import keep_freed_memory
 from gradsnap.scale.planning import makespan
 from gradsnap.scale.ray_cluster import workers_on
 
-IMAGES, SHARD, SIDE = 2048, 128, 128
+IMAGES, SHARD, SIDE = 1024, 64, 128
 SIZES = (1_000_000, 10_000_000)
-VECTORS, DIM = 200_000, 128
+VECTORS, DIM = 100_000, 128
 
 
 def run(setting: Setting) -> Iterator[Row]:
     """Every row of the issue's table that a machine of two cores can measure."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        yield from _vectors(place, setting)
-        yield from _memory(place, setting)
-        try:
-            yield from _images(place, setting)
-        except InputError as error:
-            yield skipped("encoding images", error)
+        for name, part in PARTS.items():
+            word = f"scale {name} {setting}"
+            yield from kept_rows(word, partial(part, place, setting))
+
+
+def _photos(folder: Path, setting: Setting) -> Iterator[Row]:
+    try:
+        yield from _images(folder, setting)
+    except InputError as error:
+        yield skipped("encoding images", error)
 
 
 def _images(folder: Path, setting: Setting) -> Iterator[Row]:
@@ -55,7 +62,8 @@ def _images(folder: Path, setting: Setting) -> Iterator[Row]:
     job, shards = image_model(folder, source / "train", count, SHARD, SIDE)
     few = encode_plain(job, shards[:2], folder / "few.lance")
     plain = encode_plain(job, shards, folder / "plain.lance")
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # for Ray's workers
+    home = Path(__file__).parent.parent  # for Ray's workers
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(home), str(home / "src")])
     with workers_on("ray", 2):
         one = encode_ray(job, shards, folder / "one.lance", 1)
         two = encode_ray(job, shards, folder / "two.lance", 2)
@@ -120,8 +128,9 @@ def _vectors(folder: Path, setting: Setting) -> Iterator[Row]:
 
 def _memory(folder: Path, setting: Setting) -> Iterator[Row]:
     sizes = tuple(size // 100 for size in SIZES) if setting.quick else SIZES
+    rows = str(min(sizes) // 16)  # of a shard: the small run has several, too
     coder = vector_coder(folder, 16, 4)
-    first, second = (_peak(folder, coder, size) for size in sizes)
+    first, second = (_peak(folder, coder, size, rows) for size in sizes)
     row = Row(
         f"memory of encode, {sizes[1]:,} against {sizes[0]:,} rows of 16-d vectors",
         second[0],
@@ -133,10 +142,19 @@ def _memory(folder: Path, setting: Setting) -> Iterator[Row]:
     yield noted(row, f"most anonymous memory; {second[1]:.0f} s and {first[1]:.0f} s")
 
 
-def _peak(folder: Path, coder: Path, rows: int) -> tuple[float, float]:
+def _peak(folder: Path, coder: Path, rows: int, shard: str) -> tuple[float, float]:
     """Most anonymous memory in MiB, and wall seconds, of encoding so many vectors."""
     source, out = folder / f"{rows}.npy", folder / f"{rows}.lance"
     write_vectors(source, rows)
-    taken = peak("encode", str(coder), str(source), "--out", str(out))
+    options = ("--out", str(out), "--shard-rows", shard)
+    taken = peak("encode", str(coder), str(source), *options)
     source.unlink()
     return taken
+
+
+PARTS: dict[str, Callable[[Path, Setting], Iterator[Row]]] = {
+    "photos": _photos,
+    "vectors": _vectors,
+    "memory": _memory,
+}
+"""Each by itself; kept when all of its rows are measured."""

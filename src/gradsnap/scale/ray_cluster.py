@@ -79,7 +79,10 @@ def _start(ray: Any, address: str | None, count: int | None, folder: str) -> Non
         try:
             ray.init(address=address, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(f"no Ray cluster answers at {address}: {error}") from error
+            raise InputError(
+                f"no Ray cluster answers at {address}: {error}; one that asks for a "
+                "token wants RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE"
+            ) from error
         return
     for name, value in OWN_CLUSTER.items():
         os.environ.setdefault(name, value)
