@@ -6,10 +6,12 @@ is measured: a run that was stopped goes on with the next one.
 """
 
 import os
+import resource
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.kept_rows import kept_rows
 from benchmarks.report import Bar, Row, noted, skipped
@@ -35,6 +37,16 @@ from gradsnap.scale.ray_cluster import workers_on
 IMAGES, SHARD, SIDE = 1024, 64, 128
 SIZES = (1_000_000, 10_000_000)
 VECTORS, DIM = 100_000, 128
+
+
+class Taken(NamedTuple):
+    """What a command took."""
+
+    memory: float
+    """Most anonymous memory, MiB."""
+    wall: float
+    cpu: float
+    """Seconds of the processor."""
 
 
 def run(setting: Setting) -> Iterator[Row]:
@@ -133,23 +145,35 @@ def _memory(folder: Path, setting: Setting) -> Iterator[Row]:
     first, second = (_peak(folder, coder, size, rows) for size in sizes)
     row = Row(
         f"memory of encode, {sizes[1]:,} against {sizes[0]:,} rows of 16-d vectors",
-        second[0],
-        first[0],
+        second.memory,
+        first.memory,
         "MiB",
-        second[0] / first[0],
+        second.memory / first.memory,
         Bar("≤", 1.25),
     )
-    yield noted(row, f"most anonymous memory; {second[1]:.0f} s and {first[1]:.0f} s")
+    yield noted(row, f"most anonymous memory; {second.wall:.0f} s, {first.wall:.0f} s")
+    yield _predicted(sizes, first, second)
 
 
-def _peak(folder: Path, coder: Path, rows: int, shard: str) -> tuple[float, float]:
-    """Most anonymous memory in MiB, and wall seconds, of encoding so many vectors."""
+def _predicted(rows: tuple[int, ...], first: Taken, second: Taken) -> Row:
+    """Seconds of the larger run, told from the smaller one by its rows."""
+    told = first.cpu * rows[1] / rows[0]
+    what = f"seconds of {rows[1]:,} vectors predicted from {rows[0]:,} / measured"
+    row = Row(what, told, second.cpu, "s", told / second.cpu)
+    return noted(row, "of the processor, starts included: the smaller one has its own")
+
+
+def _peak(folder: Path, coder: Path, rows: int, shard: str) -> Taken:
+    """What encoding so many vectors takes."""
     source, out = folder / f"{rows}.npy", folder / f"{rows}.lance"
     write_vectors(source, rows)
     options = ("--out", str(out), "--shard-rows", shard)
-    taken = peak("encode", str(coder), str(source), *options)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    most, wall = peak("encode", str(coder), str(source), *options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     source.unlink()
-    return taken
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Taken(most, wall, cpu)
 
 
 PARTS: dict[str, Callable[[Path, Setting], Iterator[Row]]] = {

@@ -176,7 +176,7 @@ def test_a_dead_shard_is_waited_for_or_named(
     query = {"index": "s", "vector": clustered(1, seed=5)[0].tolist(), "k": 90}
     settings = ServeSettings(engine="torch", on="ray", partial=partial, seconds=300)
     with served(s=tmp_path / "s") as client:
-        whole = asked(client, **query)
+        whole = found(client.post("/search", json=query))
     with InProcess(make_app({"s": str(tmp_path / "s")}, settings)) as client:
         client.wait = 300
         assert found(waited(client, query)) == whole

@@ -127,7 +127,8 @@ class RayWorkers:
         ray = require_ray()
         shared = ray.put(known)
         number = min(self.count, max(len(jobs), 1))
-        actors = [self._actor(ray).remote(make, [shared]) for _ in range(number)]
+        here = os.getcwd()
+        actors = [self._actor(ray).remote(make, [shared], here) for _ in range(number)]
         try:
             yield from _in_order(ray, actors, jobs)
         finally:
@@ -142,12 +143,20 @@ class RayWorkers:
 
 
 class Holder:
-    """An actor: makes its work once, and does one job after the other."""
+    """An actor: makes its work once, and does one job after the other.
 
-    def __init__(self, make: Any, shared: list[Any]) -> None:
+    Args:
+        make: makes the work of what it has to know.
+        shared: a reference to that.
+        folder: where the command was given, to which paths are relative.
+    """
+
+    def __init__(self, make: Any, shared: list[Any], folder: str) -> None:
         from gradsnap.memory import keep_freed_memory
 
         keep_freed_memory()
+        if os.path.isdir(folder):
+            os.chdir(folder)
         self.work = make(require_ray().get(shared[0]))
 
     def do(self, job: Any) -> Any:
