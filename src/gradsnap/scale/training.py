@@ -31,8 +31,12 @@ class Run:
     def train(self) -> None:
         """Trains as one of the processes that the environment tells of."""
         run = run_beside_plain if self.beside_plain else run_training
-        options = {"tensorboard": self.tensorboard, "network_from": self.network_from}
-        run(self.config, Path(self.out), **options)
+        run(
+            self.config,
+            Path(self.out),
+            tensorboard=self.tensorboard,
+            network_from=self.network_from,
+        )
 
 
 class Trainer:
@@ -40,11 +44,12 @@ class Trainer:
 
     def address(self) -> tuple[str, int]:
         """Where others can meet at this process: its node, and a free port."""
-        from ray.util import get_node_ip_address
+        from ray import util
 
         with socket.socket() as free:
             free.bind(("", 0))
-            return get_node_ip_address(), int(free.getsockname()[1])
+            host: str = util.get_node_ip_address()  # type: ignore[no-untyped-call]
+            return host, int(free.getsockname()[1])
 
     def train(self, run: Run, place: dict[str, str]) -> Failed | None:
         """Trains; an error of ours is handed back as it is."""
