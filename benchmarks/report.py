@@ -177,6 +177,11 @@ def source() -> Record:
     }
 
 
+def code_commit() -> str:
+    """The last commit that changed the code which is measured."""
+    return _git("log", "-1", "--format=%H", "--", "src", "benchmarks/*.py")
+
+
 def _git(*arguments: str) -> str:
     root = Path(__file__).parent.parent
     command = ["git", "-C", str(root), *arguments]

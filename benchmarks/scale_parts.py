@@ -33,23 +33,37 @@ class Encoded(NamedTuple):
     cpu: float
     """Seconds of the processor, of all workers, without their start."""
     wall: float
+    """With the start of the workers."""
+    working: float
+    """From when the first worker was ready until the last was done."""
+
+
+class Timed(NamedTuple):
+    """A shard that a worker encoded."""
+
+    written: Written
+    cpu: float
+    """Seconds of the processor."""
+    began: float
+    ended: float
+    """Moments of the machine's clock."""
 
 
 class TimedEncoder:
-    """Encodes shards, and says how many seconds of the processor each took."""
+    """Encodes shards, and says how long each took."""
 
     def __init__(self, job: EncodingJob) -> None:
         self.encoder = ShardEncoder(job)
         self.warm = False
 
-    def __call__(self, shard: Shard) -> tuple[Written, float]:
+    def __call__(self, shard: Shard) -> Timed:
         if not self.warm:  # compiles the network
             for batch in itertools.islice(self.encoder._rows(shard, _Noted([])), 1):
                 del batch
             self.warm = True
-        started = time.process_time()
+        started, began = time.process_time(), time.time()
         written = self.encoder(shard)
-        return written, time.process_time() - started
+        return Timed(written, time.process_time() - started, began, time.time())
 
 
 def image_model(
@@ -89,9 +103,11 @@ def _encoded(
     started = time.perf_counter()
     own = EncodingJob(job.model, job.source, str(out), job.total)
     done = list(workers.run(TimedEncoder, own, shards))
-    table.append([words for written, _ in done for words in written.fragments])
-    rows = sum(written.rows for written, _ in done)
-    return Encoded(rows, sum(cpu for _, cpu in done), time.perf_counter() - started)
+    wall = time.perf_counter() - started
+    table.append([words for one in done for words in one.written.fragments])
+    rows = sum(one.written.rows for one in done)
+    working = max(one.ended for one in done) - min(one.began for one in done)
+    return Encoded(rows, sum(one.cpu for one in done), wall, working)
 
 
 def rows_equal(folder: Path, one: str, two: str) -> bool:

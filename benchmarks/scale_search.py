@@ -112,7 +112,9 @@ def scan_row(coder: Coder, rows: Tensor) -> Row:
 
 
 def _ids(found: list[list[tuple[int, float]]]) -> Tensor:
-    return torch.tensor([[one for one, _ in row] for row in found])
+    """Ids (q, K), -1 where the lists that were looked into hold fewer."""
+    rows = [[one for one, _ in row] for row in found]
+    return torch.tensor([row + [-1] * (K - len(row)) for row in rows])
 
 
 def _overlap(found: Tensor, expected: Tensor) -> float:

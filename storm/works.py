@@ -12,6 +12,7 @@ import gradsnap as gs
 from gradsnap.inference.model import Model, NetworkSpec
 from gradsnap.networks import build_network
 from gradsnap.serve.opened import OpenedIndex
+from gradsnap.serve.places import FolderPlace
 from gradsnap.serve.refusals import Refusal
 from gradsnap.serve.settings import ServeSettings
 from gradsnap.serve.writing import Writer
@@ -167,7 +168,9 @@ class Serve(Changed):
     name = "serve"
 
     def do(self, folder: Path) -> int:
-        writer = Writer(OpenedIndex("i", folder / "i", ServeSettings()))
+        writer = Writer(
+            OpenedIndex("i", FolderPlace(str(folder / "i")), ServeSettings())
+        )
         if "new" in writer.opened.version.index:
             return 0
         try:

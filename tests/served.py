@@ -95,6 +95,7 @@ class InProcess:
 
     def __init__(self, app: Any, host: str = "127.0.0.1:8000") -> None:
         self.app, self.url = app, f"http://{host}"
+        self.wait = 60.0
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
 
@@ -106,7 +107,7 @@ class InProcess:
         self.run(self._life.__aenter__())
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self.http = httpx.AsyncClient(
-            transport=transport, base_url=self.url, timeout=60
+            transport=transport, base_url=self.url, timeout=600
         )
         return self
 
@@ -119,7 +120,7 @@ class InProcess:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What a coroutine gives, run on the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(self.wait)
 
     def request(self, method: str, path: str, **options: Any) -> Any:
         """One request and its response."""

@@ -14,6 +14,7 @@ from gradsnap.index import (
 )
 from gradsnap.index.blocks import every_block
 from gradsnap.serve.opened import OpenedIndex
+from gradsnap.serve.places import FolderPlace
 from gradsnap.serve.scrubbing import Scrubber
 from gradsnap.serve.settings import ServeSettings
 from tests.conftest import clustered, fitted
@@ -76,7 +77,7 @@ def test_checksums_of_other_blocks_are_refused(folder: Path) -> None:
 
 
 def test_a_server_notices_damage_in_the_background(folder: Path) -> None:
-    scrubber = Scrubber(OpenedIndex("i", folder, ServeSettings()))
+    scrubber = Scrubber(OpenedIndex("i", FolderPlace(str(folder)), ServeSettings()))
     for block in scrubber._blocks():
         scrubber.look(*block)
     assert (scrubber.damage, scrubber.looked_at > 5) == (None, True)

@@ -23,6 +23,7 @@ from gradsnap.scale.table import CodeTable
 from gradsnap.scale.table_search import search_by_index
 from gradsnap.scale.workers import ThisProcess, Workers
 from tests.conftest import clustered
+from tests.ray_processes import actors
 from tests.scale_parts import (
     encoded,
     rows_of,
@@ -122,34 +123,11 @@ def test_a_dead_shard_answers_when_it_is_back(tmp_path: Path, workers: Workers) 
         expected = here.search(ask)
     with opened_shards(tmp_path / "s", "ray") as shards:
         assert shards.search(ask) == expected
-        os.kill(searchers()[0], signal.SIGKILL)
+        os.kill(actors("ShardSearcher")[0], signal.SIGKILL)
         answer = shards.search(ask, partial=3.0)  # it takes longer to come back
         assert len(answer.missing) <= 1
         assert bool(answer.missing) == (answer.results != expected.results)
         assert shards.search(ask) == expected
-
-
-def searchers() -> list[int]:
-    """Actors that search shards, among the processes that this one started."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal() and _is_own(int(folder.name)):
-            title = (folder / "cmdline").read_bytes()
-            found += [int(folder.name)] if b"ShardSearcher" in title else []
-    assert found
-    return found
-
-
-def _is_own(pid: int) -> bool:
-    """Whether a process descends from this one."""
-    while pid > 1 and pid != os.getpid():
-        try:
-            pid = int(
-                Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-            )
-        except OSError:
-            return False
-    return pid == os.getpid()
 
 
 DRIVER = """

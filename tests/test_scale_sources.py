@@ -1,5 +1,6 @@
 """Sources in shards: all rows once, in order, the same shards every time."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,48 @@ def test_any_file_system(tmp_path: Path) -> None:
     assert items == [picture(number) for number in range(5)]
     with pytest.raises(InputError, match="cannot be opened"):
         place_of("no-such-scheme://x")
+
+
+def write_every_kind(folder: Path) -> None:
+    """A folder of photos and one of tar files, a Parquet file and vectors."""
+    write_photos(folder / "photos", 7)
+    (folder / "tars").mkdir()
+    write_tar(folder / "tars" / "0.tar", range(3))
+    write_tar(folder / "tars" / "1.tar", range(3, 5))
+    columns = {"key": list("abcd"), "image": [picture(n) for n in range(4)]}
+    arrow.parquet.write_table(
+        arrow.table(columns), folder / "p.parquet", row_group_size=2
+    )
+    np.save(folder / "x.npy", np.arange(12, dtype=np.float32).reshape(4, 3))
+
+
+@pytest.mark.parametrize("kind", ["photos", "tars", "p.parquet", "x.npy"])
+@pytest.mark.parametrize("scheme", ["memory", "file", "local", "zip"])
+def test_every_kind_on_every_file_system(
+    tmp_path: Path, scheme: str, kind: str
+) -> None:
+    """Pyarrow's own file system and three of fsspec's, all real."""
+    write_every_kind(tmp_path)
+    known = tmp_path / kind
+    top = {
+        "memory": f"memory://{tmp_path.name}-{kind}",
+        "file": f"file://{tmp_path}",
+        "local": f"local://{tmp_path}",
+        "zip": "zip://",
+    }[scheme]
+    if scheme == "memory":
+        files = [one for one in tmp_path.rglob("*") if one.is_file()]
+        for one in files:
+            place_of(top).below(str(one.relative_to(tmp_path))).write(one.read_bytes())
+    word = f"{top}/{kind}"
+    if scheme == "zip":
+        shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path)
+        word = f"zip://{kind}::file://{tmp_path}/whole.zip"
+    ids, items, metadata = all_rows(open_source(word, rows=3))
+    plain = all_rows(open_source(str(known), rows=3))
+    assert (ids, len(metadata)) == (plain[0], len(plain[2]))
+    for one, two in zip(items, plain[1], strict=True):
+        assert np.array_equal(one, two) if kind == "x.npy" else one == two
 
 
 def test_tar_files(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from gradsnap.index import folder_writing
 from gradsnap.serve import ServeSettings, make_app
 from gradsnap.serve.client import ServerError
 from gradsnap.serve.opened import OpenedIndex
+from gradsnap.serve.places import FolderPlace
 from gradsnap.serve.refusals import Refusal
 from gradsnap.serve.writing import Writer
 from tests.conftest import DIM, clustered, fitted
@@ -29,7 +30,7 @@ def appended(folder: Path, rows: int, seed: int) -> None:
 
 def test_a_saved_version_is_opened_and_the_old_one_stays_readable(tmp_path) -> None:
     vector_index(60).save(tmp_path / "v")
-    opened = OpenedIndex("v", tmp_path / "v", ServeSettings())
+    opened = OpenedIndex("v", FolderPlace(str(tmp_path / "v")), ServeSettings())
     before = opened.version
     assert not opened.refresh()
     appended(tmp_path / "v", 10, 3)
@@ -43,7 +44,7 @@ def test_a_saved_version_is_opened_and_the_old_one_stays_readable(tmp_path) -> N
 
 def test_a_damaged_folder_leaves_the_version_that_is_served(tmp_path) -> None:
     vector_index(60).save(tmp_path / "v")
-    opened = OpenedIndex("v", tmp_path / "v", ServeSettings())
+    opened = OpenedIndex("v", FolderPlace(str(tmp_path / "v")), ServeSettings())
     before = opened.version
     (tmp_path / "v" / "manifest.json").write_text("{")
     assert not opened.refresh()
@@ -158,7 +159,7 @@ def test_a_full_disk_is_not_another_writer(tmp_path, monkeypatch) -> None:
     """It was said to be another process, and to be tried again."""
     index = gs.ExhaustiveIndex(fitted("pq")).add(clustered(9))
     index.save(tmp_path / "i")
-    writer = Writer(OpenedIndex("i", tmp_path / "i", ServeSettings()))
+    writer = Writer(OpenedIndex("i", FolderPlace(str(tmp_path / "i")), ServeSettings()))
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

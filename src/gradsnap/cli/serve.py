@@ -14,6 +14,8 @@ Examples:
 
 `gradsnap serve cats=a.index dogs=b.index --port 9000` – several, by name
 
+`gradsnap serve photos.lance` – a table; `gradsnap serve big.index --on ray` – shards
+
 `gradsnap serve photos.index --host 0.0.0.0 --token-file token` – for other machines
 """
 
@@ -21,7 +23,10 @@ Examples:
 def serve(
     indexes: Annotated[
         list[str],
-        typer.Argument(help="Index folders, or NAME=FOLDER.", metavar="INDEX..."),
+        typer.Argument(
+            help="Index folders, folders of shards, .lance tables; or NAME=FOLDER.",
+            metavar="INDEX...",
+        ),
     ],
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -60,6 +65,14 @@ def serve(
     seconds: Annotated[
         float, typer.Option(help="Longest time of a request.", min=0.1)
     ] = 30.0,
+    on: Annotated[
+        str | None,
+        typer.Option(help="Search shards on ray, or ray://HOST:PORT.", metavar="RAY"),
+    ] = None,
+    partial: Annotated[
+        float | None,
+        typer.Option(help="Seconds to wait for shards that do not answer.", min=0.0),
+    ] = None,
     network_from: NetworkFrom = None,
 ) -> None:
     """Serves a search page and an API, until Ctrl-C or SIGTERM.
@@ -84,23 +97,26 @@ def serve(
         queue=queue,
         upload_bytes=upload_mib * MIB,
         seconds=seconds,
+        on=on,
+        partial=partial,
     )
     run_server(_named(indexes), settings)
 
 
-def _named(indexes: list[str]) -> dict[str, Path]:
+def _named(indexes: list[str]) -> dict[str, str]:
     """Folders by name: what stands before "=", or the folder's own."""
     from gradsnap.errors import InputError
 
-    folders: dict[str, Path] = {}
+    folders: dict[str, str] = {}
     for given in indexes:
         name, sign, path = given.partition("=")
         if not sign or "/" in name:
             path = given
-            name = Path(given).resolve().name.removesuffix(".index")
+            name = Path(given.rstrip("/")).resolve().name
+            name = name.removesuffix(".index").removesuffix(".lance")
         if name in folders or not name:
             raise InputError(
                 f"two indexes are called {name!r}: name them, as in one=A two=B"
             )
-        folders[name] = Path(path)
+        folders[name] = path
     return folders

@@ -29,6 +29,8 @@ Examples:
 `gradsnap train photos/ --method dhn --bits 48 --out model` – a deep hashing network
 
 `torchrun --nproc-per-node 2 -m gradsnap train photos/ --out model`
+
+`gradsnap train photos/ --out model --on ray --workers 8` – processes of a cluster
 """
 
 
@@ -91,6 +93,15 @@ def train(
             "keep the best."
         ),
     ] = True,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="Train over processes on ray, or ray://HOST:PORT.", metavar="RAY"
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes on Ray; one a core or GPU.", min=1)
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -118,6 +129,8 @@ def train(
         return
     logging.getLogger("gradsnap").setLevel("WARNING" if quiet else "INFO")
     run = run_beside_plain if beside_plain else run_training
+    if on is not None or workers is not None:
+        run = _run_on(on, workers, beside_plain)
     try:
         model = run(
             made, out or Path(), tensorboard=tensorboard, network_from=network_from
@@ -127,6 +140,35 @@ def train(
         raise typer.Exit(130) from None
     if model is not None and not quiet:
         _report(model.card, out, as_json)
+
+
+def _run_on(on: str | None, workers: int | None, beside_plain: bool) -> Any:
+    """Trains over processes of a Ray cluster; the model is read from its folder."""
+    from gradsnap.errors import InputError
+    from gradsnap.scale.workers import check_on
+
+    if on is None:
+        raise InputError("--workers is for --on ray; torchrun --nproc-per-node N else")
+    check_on(on)
+
+    def run(
+        config: "TrainingConfig",
+        out: Path,
+        *,
+        tensorboard: bool,
+        network_from: str | None,
+    ) -> Any:
+        from gradsnap.inference.model import load
+        from gradsnap.scale.training import Run, train_on_ray
+        from gradsnap.training.run import check_free
+
+        check_free(out)
+        whole = str(out.resolve())
+        more = (tensorboard, network_from, beside_plain)
+        train_on_ray(on, Run(config, whole, os.getcwd(), *more), workers)
+        return load(out, network_from)
+
+    return run
 
 
 def _check_words(

@@ -4,6 +4,7 @@ Lance learns codebooks of its own unless it is given some, and says nothing of i
 every part is read back, and one that holds other codebooks than ours is refused.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from gradsnap.errors import InputError
 from gradsnap.export.lance import product_form_for_lance
 from gradsnap.extras import require_lance
 from gradsnap.index.inverted import InvertedIndex
+from gradsnap.scale.index_parts import BuiltPart, PartNotes
 from gradsnap.scale.places import place_of
 from gradsnap.scale.sampling import sampled_embeddings
 from gradsnap.scale.stored_coder import read_coder, write_coder
@@ -52,6 +54,12 @@ class PartPlan(NamedTuple):
     codebooks: Array
     """float32 (M, K, width)."""
 
+    @property
+    def key(self) -> str:
+        """Differs where centroids or codebooks do."""
+        whole = self.centroids.tobytes() + self.codebooks.tobytes()
+        return hashlib.sha256(whole).hexdigest()
+
 
 class IndexFacts(NamedTuple):
     """What came of it."""
@@ -67,6 +75,9 @@ def index_table(
     table: CodeTable, workers: Workers, lists: int | None = None
 ) -> IndexFacts:
     """Indexes the rows that are in no part yet; the others are not touched.
+
+    Killed at any moment, it can be called again: parts that were built are taken up,
+    and one commit publishes all.
 
     Args:
         table: with embeddings, its newest version.
@@ -89,14 +100,28 @@ def index_table(
     form = product_form_for_lance(chosen.coder)
     codebooks = np.ascontiguousarray(form.codebooks.numpy())
     plan = PartPlan(table.address, table.dataset.version, chosen.centroids, codebooks)
-    groups = _groups(table)
-    parts = list(workers.run(PartBuilder, plan, groups)) if groups else []
+    notes = PartNotes(place_of(table.address), plan.key)
+    parts = _parts(_groups(table), plan, workers, notes)
     if parts:
         table.dataset.commit_existing_index_segments(
-            NAME, EMBEDDING, [part for part, _ in parts]
+            NAME, EMBEDDING, [one.part for one in parts]
         )
-    rows = sum(count for _, count in parts)
+    notes.forget()
+    rows = sum(one.rows for one in parts)
     return IndexFacts(len(parts), rows, len(chosen.centroids))
+
+
+def _parts(
+    groups: list[list[int]], plan: PartPlan, workers: Workers, notes: PartNotes
+) -> list[BuiltPart]:
+    """A part of each group of fragments: an earlier run's, or built now."""
+    known = [notes.found(group) for group in groups]
+    pending = [g for g, one in zip(groups, known, strict=True) if one is None]
+    made = [one for one in known if one is not None]
+    for built in workers.run(PartBuilder, plan, pending) if pending else ():
+        notes.note(built)
+        made.append(built)
+    return made
 
 
 def stored_lists(table: CodeTable) -> Lists | None:
@@ -127,7 +152,7 @@ class PartBuilder:
         self.plan = plan
         self.dataset = require_lance().dataset(plan.address, version=plan.version)
 
-    def __call__(self, fragments: Sequence[int]) -> tuple[Any, int]:
+    def __call__(self, fragments: Sequence[int]) -> BuiltPart:
         """A part of some fragments, which nobody sees yet; and how many rows it has.
 
         Raises:
@@ -147,7 +172,7 @@ class PartBuilder:
             pq_codebook=self.plan.codebooks.astype(np.float16),
             fragment_ids=list(fragments),
         )
-        return part, check_part(self.plan, part.uuid)
+        return BuiltPart(part, check_part(self.plan, part.uuid))
 
 
 def check_part(plan: PartPlan, uuid: str) -> int:
@@ -183,6 +208,7 @@ def _lists(table: CodeTable, lists: int | None) -> Lists:
         return known
     place = place_of(table.address)
     if lists is None:
+        place.below(LISTS).remove()  # of a job that was killed before its commit
         zero = np.zeros((1, table.coder.dim), np.float32)
         return Lists(zero, table.coder)
     made = _learned(table, lists)

@@ -1,6 +1,7 @@
 """Where data lie: a path here, or an address that pyarrow or fsspec opens."""
 
 import datetime
+import functools
 import os
 import posixpath
 from typing import Any, NamedTuple
@@ -42,6 +43,11 @@ class Place(NamedTuple):
         self.filesystem.create_dir(posixpath.dirname(self.path), recursive=True)
         with self.filesystem.open_output_stream(self.path) as file:
             file.write(data)
+
+    def remove(self) -> None:
+        """Removes the file, if it is there."""
+        if self.is_file:
+            self.filesystem.delete_file(self.path)
 
     def listed(self) -> list["Entry"]:
         """What lies right in the folder, but for what has a dot in front."""
@@ -108,12 +114,19 @@ def place_of(word: str | os.PathLike[str]) -> Place:
     except (ArrowException, ValueError):
         pass  # a scheme that only fsspec may know
     try:
-        from fsspec.core import url_to_fs
-
-        found, path = url_to_fs(text)
+        found, path = _by_fsspec(text)
     except (ImportError, ValueError, OSError) as error:
         raise InputError(
             f"{text} cannot be opened: {error}; addresses are those of pyarrow "
             "(file, s3, gs, hdfs, abfs) and of fsspec with its own packages"
         ) from error
     return Place(PyFileSystem(FSSpecHandler(found)), path)
+
+
+@functools.lru_cache(8)  # an archive is closed when its file system is let go
+def _by_fsspec(text: str) -> tuple[Any, str]:
+    """The file system of fsspec that an address names, and the path on it."""
+    from fsspec.core import url_to_fs
+
+    found: tuple[Any, str] = url_to_fs(text)
+    return found

@@ -26,6 +26,9 @@ WINDOW = 8
 TRIES = 3
 """How often a job is begun again by a worker that died of it."""
 
+STARTS = 3
+"""How often a cluster on this machine is tried to start: it must within 30 seconds,
+which a busy machine may miss."""
 
 OWN_CLUSTER = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -76,19 +79,28 @@ def _start(ray: Any, address: str | None, count: int | None, folder: str) -> Non
         try:
             ray.init(address=address, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(f"no Ray cluster answers at {address}: {error}") from error
+            raise InputError(
+                f"no Ray cluster answers at {address}: {error}; one that asks for a "
+                "token wants RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE"
+            ) from error
         return
     for name, value in OWN_CLUSTER.items():
         os.environ.setdefault(name, value)
-    ray.init(
-        address="local",
-        num_cpus=count or os.cpu_count(),
-        object_store_memory=OBJECT_STORE,
-        include_dashboard=False,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=folder,
-        **quiet,
-    )
+    own = {
+        "num_cpus": count or os.cpu_count(),
+        "object_store_memory": OBJECT_STORE,
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",
+        "_temp_dir": folder,
+    }
+    for attempt in range(STARTS):
+        try:
+            ray.init(address="local", **own, **quiet)
+            return
+        except Exception as error:  # Ray raises nothing narrower
+            ray.shutdown()
+            if attempt == STARTS - 1:
+                raise InputError(f"Ray did not start here: {error}") from error
 
 
 def _cores() -> int:
@@ -115,7 +127,8 @@ class RayWorkers:
         ray = require_ray()
         shared = ray.put(known)
         number = min(self.count, max(len(jobs), 1))
-        actors = [self._actor(ray).remote(make, [shared]) for _ in range(number)]
+        here = os.getcwd()
+        actors = [self._actor(ray).remote(make, [shared], here) for _ in range(number)]
         try:
             yield from _in_order(ray, actors, jobs)
         finally:
@@ -130,12 +143,20 @@ class RayWorkers:
 
 
 class Holder:
-    """An actor: makes its work once, and does one job after the other."""
+    """An actor: makes its work once, and does one job after the other.
 
-    def __init__(self, make: Any, shared: list[Any]) -> None:
+    Args:
+        make: makes the work of what it has to know.
+        shared: a reference to that.
+        folder: where the command was given, to which paths are relative.
+    """
+
+    def __init__(self, make: Any, shared: list[Any], folder: str) -> None:
         from gradsnap.memory import keep_freed_memory
 
         keep_freed_memory()
+        if os.path.isdir(folder):
+            os.chdir(folder)
         self.work = make(require_ray().get(shared[0]))
 
     def do(self, job: Any) -> Any:

@@ -15,7 +15,7 @@ from torch import Tensor
 from gradsnap.coders import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import make_folder, write_text
+from gradsnap.files import make_folder, read_tensors, write_tensors, write_text
 from gradsnap.index import INDEXES, ExhaustiveIndex, Index, InvertedIndex, load_index
 from gradsnap.index.inverted import lists_for
 from gradsnap.registry import chosen
@@ -26,6 +26,7 @@ from gradsnap.scale.table_search import code_batches, codes_of, ids_of
 from gradsnap.scale.workers import Workers
 
 PLAN = "shards.plan.json"
+CENTROIDS = "shards.centroids.safetensors"
 FORMAT = "gradsnap-shards-1"
 SAMPLE = 65_536
 SAVE_EVERY = 1_048_576
@@ -89,14 +90,15 @@ def build_shards(
     write_text(out / PLAN, json.dumps(told, indent=2) + "\n")
     source = table.facts.source
     root = source if source is not None and os.path.isdir(source) else None
-    centroids = _centroids(table, kind, lists)
+    centroids = _kept_centroids(out, table, kind, lists)
     plan = ShardsPlan(table.address, table.dataset.version, str(out), centroids, root)
     pending = [share for share in shares if not (out / share.name).exists()]
     for _ in workers.run(ShardBuilder, plan, pending) if pending else ():
         pass
     told["rows"] = [len(load_index(out / share.name)) for share in shares]
     write_text(out / MARK, json.dumps(told, indent=2) + "\n")
-    (out / PLAN).unlink()
+    for left in (PLAN, CENTROIDS):
+        (out / left).unlink(missing_ok=True)
     return told
 
 
@@ -189,6 +191,20 @@ def _check_plan(path: Path, told: dict[str, Any]) -> None:
             f"{path.parent} was begun with another table, version, kind or number of "
             "shards: finish that, or remove the folder"
         )
+
+
+def _kept_centroids(
+    out: Path, table: CodeTable, kind: str, lists: int | None
+) -> Tensor | None:
+    """Those of a run that was killed, or new ones: all shards must have the same."""
+    file = out / CENTROIDS
+    if not file.is_file():
+        made = _centroids(table, kind, lists)
+        if made is None:
+            return None
+        write_tensors(file, {"centroids": made}, {"format": FORMAT})
+    tensors, _ = read_tensors(file, FORMAT, "the centroids of shards")
+    return tensors["centroids"]
 
 
 def _centroids(table: CodeTable, kind: str, lists: int | None) -> Tensor | None:

@@ -162,6 +162,13 @@ def table_exists(address: str) -> bool:
     return place_of(address).below("_versions").is_folder
 
 
+def newest_version(address: str) -> int | None:
+    """The number of the newest version; None while there is no table."""
+    if not table_exists(address):
+        return None
+    return int(require_lance().dataset(address).latest_version)
+
+
 def append_fragments(dataset: Any, fragments: Sequence[str]) -> None:
     """Adds written fragments, given as JSON, to a data set in one commit."""
     lance = require_lance()

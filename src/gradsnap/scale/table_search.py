@@ -26,7 +26,10 @@ def search_by_index(
 ) -> list[list[Found]]:
     """Ids and distances of the k nearest rows of each query, by Lance's index.
 
-    Rows that are in no part of the index yet are compared by their embeddings.
+    Where the index has the table's own codebooks, Lance finds some more than k, and
+    they are compared again by their codes in the table: distances and the order of
+    equal ones are then those of our own index. Rows that are in no part of the index
+    yet Lance finds by their embeddings.
 
     Args:
         table: with an index that ``index_table`` made.
@@ -40,22 +43,50 @@ def search_by_index(
     lists = stored_lists(table)
     if lists is None:
         raise InputError(f"{table.address} has no index: gradsnap index makes one")
-    rows = product_form_for_lance(table.coder).rotate(queries)
+    coder = table.coder
+    own = lists.coder.fingerprint() == coder.fingerprint()
     many = len(lists.centroids)
     asked = min(many, probes or max(8, many // 8))
     found = []
-    for row in rows:
-        nearest = {
-            "column": EMBEDDING,
-            "q": row.astype(np.float16),
-            "k": k,
-            "minimum_nprobes": asked,
-            "maximum_nprobes": asked,
-        }
-        hits = table.dataset.to_table(columns=[ID, "_distance"], nearest=nearest)
-        pairs = zip(hits[ID].to_pylist(), hits["_distance"].to_pylist(), strict=True)
-        found.append(sorted(pairs, key=lambda pair: (pair[1], pair[0])))
+    seen = product_form_for_lance(coder).rotate(queries)
+    for query, row in zip(queries, seen, strict=True):
+        hits = _lance_hits(table, row, wider(k) if own else k, asked)
+        found.append(_by_codes(coder, query, hits, k) if own else _by_lance(hits))
     return found
+
+
+def wider(k: int) -> int:
+    """How many Lance is asked for where k are wanted: equal codes are many."""
+    return 4 * k + 64
+
+
+def _lance_hits(table: CodeTable, row: Any, count: int, asked: int) -> Any:
+    """Ids, codes and distances of the nearest rows by Lance, a pyarrow table."""
+    nearest = {
+        "column": EMBEDDING,
+        "q": row.astype(np.float16),
+        "k": count,
+        "minimum_nprobes": asked,
+        "maximum_nprobes": asked,
+    }
+    columns = [ID, CODE, "_distance"]
+    return table.dataset.to_table(columns=columns, nearest=nearest, with_row_id=True)
+
+
+def _by_lance(hits: Any) -> list[Found]:
+    pairs = zip(hits[ID].to_pylist(), hits["_distance"].to_pylist(), strict=True)
+    return sorted(pairs, key=lambda pair: (pair[1], pair[0]))
+
+
+def _by_codes(coder: Coder, query: Tensor, hits: Any, k: int) -> list[Found]:
+    """The k nearest of some rows by our own tables, as an index of them answers."""
+    rows = hits.sort_by("_rowid")  # as they lie in the table
+    if len(rows) == 0:
+        return []
+    index = ExhaustiveIndex(coder).add_codes(codes_of(rows, coder), ids_of(rows))
+    ids, distances = index.search(query[None], min(k, len(rows)))
+    names = ids[0] if isinstance(ids, list) else ids[0].tolist()
+    return list(zip(names, distances[0].tolist(), strict=True))
 
 
 def search_by_codes(

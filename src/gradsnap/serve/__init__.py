@@ -11,6 +11,7 @@ from gradsnap.serve.client import Connection, connect
 from gradsnap.serve.settings import ServeSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from fastapi import FastAPI
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "ServeSettings", "connect", "make_app", "run_server"]
 
 
-def make_app(folders: "dict[str, Path]", settings: ServeSettings) -> "FastAPI":
-    """The ASGI application over index folders by name; opens them at once.
+def make_app(folders: "Mapping[str, str | Path]", settings: ServeSettings) -> "FastAPI":
+    """The ASGI application over indexes by name; opens them at once.
 
     Raises:
         InputError: the extra ``serve`` is not installed, or a folder is no index.
@@ -30,8 +31,8 @@ def make_app(folders: "dict[str, Path]", settings: ServeSettings) -> "FastAPI":
     return make(folders, settings)
 
 
-def run_server(folders: "dict[str, Path]", settings: ServeSettings) -> None:
-    """Serves index folders by name until the process is told to end.
+def run_server(folders: "Mapping[str, str | Path]", settings: ServeSettings) -> None:
+    """Serves indexes by name until the process is told to end.
 
     Raises:
         InputError: the extra ``serve`` is not installed, a folder is no index, or the

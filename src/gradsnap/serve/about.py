@@ -37,7 +37,7 @@ def summary(name: str, version: Version) -> dict[str, Any]:
         "codebooks": index.coder.num_codebooks,
         "codebook_size": index.coder.codebook_size,
         "dim": index.coder.dim if index.takes_vectors else None,
-        "lists": index.num_lists,
+        "lists": _lists(version),
         "probe": index.probes if isinstance(index, ListedIndex) else None,
         "reranks": index.refiner is not None,
         "floats": keeps_floats(index),
@@ -46,6 +46,12 @@ def summary(name: str, version: Version) -> dict[str, Any]:
         "metadata": has_metadata(index),
         "version": version.generation,
     }
+
+
+def _lists(version: Version) -> int | None:
+    """Lists a query may look into; None without lists."""
+    there = version.elsewhere
+    return version.index.num_lists if there is None else there.num_lists
 
 
 def about(opened: OpenedIndex, version: Version) -> dict[str, Any]:
@@ -176,5 +182,8 @@ def _bytes_an_item(index: Index) -> float:
     return code + (0 if index.refiner is None else index.refiner.row_bytes)
 
 
-def _bytes_on_disk(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+def _bytes_on_disk(folder: Path) -> int | None:
+    """Of all files below; None for what lies on no disk of this machine."""
+    if not folder.is_dir():
+        return None
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

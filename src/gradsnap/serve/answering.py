@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gradsnap.errors import InputError
 from gradsnap.index import Index, SearchResult
 from gradsnap.index.lists import ListedIndex
+from gradsnap.serve.elsewhere import Elsewhere, Nearest
 from gradsnap.serve.floats import nearest_by_floats
 from gradsnap.serve.opened import Version
 from gradsnap.serve.plain import plain_row
@@ -66,6 +67,8 @@ class Found:
     """Of the search, together with the queries of its batch."""
     together: int
     """How many queries that were."""
+    missing: dict[str, str]
+    """Shards that did not answer, and why; empty where all did."""
 
 
 def answers(newest: Version, queries: Sequence[Wanted]) -> list[Found | Exception]:
@@ -90,16 +93,41 @@ def _group(
 ) -> Sequence[Found | Exception]:
     started = time.perf_counter()
     try:
-        result = _nearest(version.index, options, queries)
+        rows, missing = _found(version, options, queries)
     except InputError as error:
         return [unreadable(str(error))] * len(queries)
     took = 1000 * (time.perf_counter() - started)
-    rows = [_kept(*pair) for pair in zip(*_lists(result), strict=True)]
+    count = len(rows)
     words = _metadata(version.index, rows, any(one.metadata for one in queries))
     return [
-        Found([i for i, _ in row], [d for _, d in row], known, version, took, len(rows))
+        Found(*_columns(row), known, version, took, count, missing)
         for row, known in zip(rows, words, strict=True)
     ]
+
+
+def _found(version: Version, options: Options, queries: list[Wanted]) -> Nearest:
+    """Ids and distances of each query: found elsewhere where that can be asked."""
+    there = version.elsewhere
+    if there is None or not _can_ask(there, options):
+        result = _nearest(version.index, options, queries)
+        return Nearest([_kept(*pair) for pair in zip(*_lists(result), strict=True)], {})
+    rows = [one.vector for one in queries if one.vector is not None]
+    items: list[Any] = [one.item for one in queries if one.item is not None]
+    if rows:
+        vectors = torch.from_numpy(np.stack(rows))  # (q, dim)
+    else:
+        vectors = version.index.reconstruct(items)
+    return there.nearest(vectors, options.k, options.probe, options.where)
+
+
+def _can_ask(there: Elsewhere, options: Options) -> bool:
+    """Whether a search elsewhere takes these options."""
+    here = options.floats or options.within is not None or options.rerank
+    return not here and (options.where is None or there.filters)
+
+
+def _columns(row: list[tuple[Id, float]]) -> tuple[list[Id], list[float]]:
+    return [one for one, _ in row], [far for _, far in row]
 
 
 def _nearest(index: Index, options: Options, queries: list[Wanted]) -> SearchResult:

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ ROUTES: list[tuple[str, str, Any, dict[str, Any]]] = [
 """Method, path, handler and description of what asks or changes an index."""
 
 
-def make_app(folders: dict[str, Path], settings: ServeSettings) -> FastAPI:
-    """The application over index folders by name; opens them at once."""
+def make_app(folders: Mapping[str, str | Path], settings: ServeSettings) -> FastAPI:
+    """The application over indexes by name; opens them at once."""
     service = Service(folders, settings)
 
     @contextlib.asynccontextmanager

@@ -75,6 +75,7 @@ async def add_item(request: Request) -> Response:
     asked = await read(request, NewItem)
     fields: NewItem = asked.fields
     served = service.named(fields.index)
+    _require_folder(served)
     if asked.picture is not None and fields.vector is None:
         vector = (await served.embedded(asked.picture)).vector
     elif fields.vector is not None and asked.picture is None:
@@ -94,6 +95,7 @@ async def remove_item(request: Request) -> Response:
     service: Service = request.app.state.service
     _require_writable(service)
     served = _served(request)
+    _require_folder(served)
     found = item_id(served.version.index, request.path_params["id"])
     await asyncio.to_thread(served.writer.remove, found)
     served.count()
@@ -103,6 +105,14 @@ async def remove_item(request: Request) -> Response:
 def _require_writable(service: Service) -> None:
     if not service.settings.writable:
         raise Refusal(403, "this server only reads: start it with --writable")
+
+
+def _require_folder(served: Served) -> None:
+    if not served.opened.place.writable:
+        raise Refusal(
+            403,
+            "tables and shards are changed by gradsnap encode --add, remove and index",
+        )
 
 
 def _served(request: Request) -> Served:

@@ -1,21 +1,21 @@
-"""An index folder that stays open: mapped once, opened anew when a writer saved.
+"""An index that stays open: opened anew when a writer saved a new version.
 
 A request keeps the version it began with; the next one gets the new version. Nothing
 is dropped, and a version goes when nobody reads it any more.
 """
 
 import logging
-import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradsnap.errors import GradsnapError, InputError
-from gradsnap.index import Index, load_index
-from gradsnap.index.folder_reading import MANIFEST
+from gradsnap.index import Index
 from gradsnap.index.scanning import FEWEST
 from gradsnap.inference.model import Model, load, place_of_model
+from gradsnap.serve.elsewhere import Elsewhere
+from gradsnap.serve.places import Place
 from gradsnap.serve.settings import ServeSettings
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,9 @@ class Version:
     model: Model | None
     """None where only vectors and items can be asked for."""
     generation: int
-    """How often the folder was saved."""
+    """How often it was saved."""
+    elsewhere: Elsewhere | None = None
+    """Who searches in place of the index; None where it does so itself."""
 
     @property
     def fingerprint(self) -> str | None:
@@ -38,31 +40,31 @@ class Version:
 
 
 class OpenedIndex:
-    """A folder, and its newest version.
+    """A place, and its newest version.
 
     Args:
         name: what requests call it.
-        folder: the index folder.
+        place: an index folder, a folder of shards or a table.
         settings: where the model lies, if it was moved.
 
     Raises:
         InputError: there is no index, or its model is not that of its codes.
     """
 
-    def __init__(self, name: str, folder: Path, settings: ServeSettings) -> None:
-        self.name, self.folder, self.settings = name, folder, settings
+    def __init__(self, name: str, place: Place, settings: ServeSettings) -> None:
+        self.name, self.place, self.settings = name, place, settings
         self._opening = threading.Lock()
-        self._seen = self._stamp()
+        self._seen = place.stamp()
         self.version = self._open(None)
         self.reopened = 0
 
     def refresh(self) -> bool:
-        """Opens the folder anew if it was saved; whether it was.
+        """Opens the place anew if it was saved; whether it was.
 
-        A folder that cannot be opened leaves the version that is served.
+        One that cannot be opened leaves the version that is served.
         """
         with self._opening:
-            stamp = self._stamp()
+            stamp = self.place.stamp()
             if stamp == self._seen or stamp is None:
                 return False
             try:
@@ -75,23 +77,21 @@ class OpenedIndex:
             self.reopened += 1
             return True
 
-    def _stamp(self) -> tuple[int, int, int] | None:
-        """What changes when a manifest is replaced."""
-        try:
-            found = os.stat(self.folder / MANIFEST)
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+    @property
+    def folder(self) -> Path:
+        """The path of the place, where it is one."""
+        return Path(self.place.address)
 
     def _open(self, before: Version | None) -> Version:
-        index = load_index(self.folder)
+        content = self.place.open()
+        index = content.index
         if self.settings.root is not None and index.roots:
             index.roots = index.roots.moved("", self.settings.root)
-        _warm(index)
+        if content.elsewhere is None:
+            _warm(index)
         same = before is not None and before.fingerprint == index.fingerprint
         model = before.model if before is not None and same else self._model(index)
-        generation = 0 if index.origin is None else index.origin.manifest["generation"]
-        return Version(index, model, generation)
+        return Version(index, model, content.generation, content.elsewhere)
 
     def _model(self, index: Index) -> Model | None:
         given = self.settings.model

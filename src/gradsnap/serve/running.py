@@ -6,6 +6,7 @@ SIGTERM and Ctrl-C end it after the requests that run.
 import logging
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import uvicorn
@@ -20,8 +21,8 @@ BACKLOG = 2048
 logger = logging.getLogger(__name__)
 
 
-def run_server(folders: dict[str, Path], settings: ServeSettings) -> None:
-    """Serves index folders by name until the process is told to end."""
+def run_server(folders: Mapping[str, str | Path], settings: ServeSettings) -> None:
+    """Serves indexes by name until the process is told to end."""
     listening = listen(settings.host, settings.port)
     app = make_app(folders, settings)
     config = uvicorn.Config(

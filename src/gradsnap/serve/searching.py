@@ -54,6 +54,8 @@ async def search(request: Request) -> Response:
         "together": found.together,
         "results": rows_of(found, served, fields.offset, fields.metadata),
     }
+    if found.missing:
+        answer["missing"] = found.missing
     if fields.embedding and wanted.vector is not None:
         answer["vector"] = wanted.vector.tolist()
     return as_json(answer)
@@ -72,13 +74,13 @@ async def search_batch(request: Request) -> Response:
     for start in range(0, len(wanted), service.settings.batch):  # others take turns
         part = wanted[start : start + service.settings.batch]
         found += await served.searching.call(_all, version, part)
-    return as_json(
-        {
-            "index": served.opened.name,
-            "version": version.generation,
-            "results": [_bare(one, fields.offset) for one in found],
-        }
-    )
+    answer: dict[str, Any] = {
+        "index": served.opened.name,
+        "version": version.generation,
+        "results": [_bare(one, fields.offset) for one in found],
+    }
+    missing = {name: why for one in found for name, why in one.missing.items()}
+    return as_json(answer | ({"missing": missing} if missing else {}))
 
 
 async def explain_item(request: Request) -> Response:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from gradsnap.serve.batching import Batcher
 from gradsnap.serve.embedding import Embedded, Embedder, Picture
 from gradsnap.serve.metrics import Metrics
 from gradsnap.serve.opened import OpenedIndex, Version
+from gradsnap.serve.places import place_to_serve
 from gradsnap.serve.refusals import Refusal, busy, unreadable
 from gradsnap.serve.scrubbing import Scrubber
 from gradsnap.serve.security import Access
@@ -132,6 +133,7 @@ class Served:
         """Ends the threads."""
         await self.searching.close()
         await self.embedding.close()
+        self.opened.place.close()
 
     def _answers(self, queries: Any) -> Any:
         return answers(self.version, queries)
@@ -178,11 +180,14 @@ class Service:
     """The indexes by name, and what they share.
 
     Args:
-        folders: index folders by name; the first is the one meant by none.
+        folders: index folders, folders of shards and addresses of tables by name; the
+            first is the one meant by none.
         settings: of the server.
     """
 
-    def __init__(self, folders: dict[str, Path], settings: ServeSettings) -> None:
+    def __init__(
+        self, folders: Mapping[str, str | Path], settings: ServeSettings
+    ) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self.access = Access(settings.token)
@@ -190,12 +195,12 @@ class Service:
         self.decoders = Decoders()
         self.by_name = {
             name: Served(
-                OpenedIndex(name, folder, settings),
+                OpenedIndex(name, place_to_serve(address, settings), settings),
                 settings,
                 self.metrics,
                 self.decoders,
             )
-            for name, folder in folders.items()
+            for name, address in folders.items()
         }
         for served in self.by_name.values():
             served.count()

@@ -53,6 +53,11 @@ class ServeSettings:
     """Longest time of a request."""
     most_results: int = 1000
     """Largest k of one request."""
+    on: str | None = None
+    """Where shards are searched: ``ray``, ``ray://HOST:PORT``, or None for here."""
+    partial: float | None = None
+    """Seconds after which an answer goes without the shards that are missing; None
+    waits for all."""
     reopen_seconds: float = 0.5
     """How often it is looked whether a writer saved a new version."""
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,9 +11,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from gradsnap.coders.coder import Reduce
+from gradsnap.training.meeting import fresh_store
 
 TIMEOUT = timedelta(minutes=30)
 """How long a process waits for one that has stopped answering."""
@@ -64,7 +67,17 @@ class Processes:
         if self.world == 1 or not trains:  # DDP refuses a module without gradients
             return module
         ids = [device] if device.type == "cuda" else None
-        return DistributedDataParallel(module, device_ids=ids, broadcast_buffers=False)
+        with warnings.catch_warnings():
+            # its successor is not in the versions of PyTorch before 2.13
+            warnings.filterwarnings("ignore", message="`broadcast_buffers` is depre")
+            # DDP would lay out gradients anew after the first step, and sums over three
+            # processes and more depend on the layout: a restarted run would differ.
+            return DistributedDataParallel(
+                module,
+                device_ids=ids,
+                broadcast_buffers=False,
+                find_unused_parameters=True,
+            )
 
     def average_gradients(self, tensors: Iterable[Tensor]) -> None:
         """What DDP does, for tensors that are in no module of its."""
@@ -84,9 +97,13 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=TIMEOUT)
+    shared, rank, world = next(rendezvous("env://", timeout=TIMEOUT))
+    own = fresh_store(shared, rank, world, TIMEOUT)
+    dist.init_process_group(
+        backend, store=own, rank=rank, world_size=world, timeout=TIMEOUT
+    )
     try:
-        yield Processes(dist.get_rank(), world)
+        yield Processes(rank, world)
     finally:
         dist.destroy_process_group()
 

@@ -39,9 +39,9 @@ def open_source(
     if word in DATASETS:
         return NamedDataset(word, root, size, rows)
     place = place_of(word)
-    path = word.rstrip("/")
     if is_table(word):
-        return LanceRows(path)
+        return LanceRows(word.rstrip("/"))
+    path = place.path.rstrip("/")  # an address may go on, as in zip://a.tar::b.zip
     if path.endswith(".npy"):
         return NpyFile(word, None if rows == SHARD_ROWS else rows)
     if path.endswith(".parquet"):
