@@ -79,6 +79,7 @@ def test_blocks_are_the_bytes_side_by_side() -> None:
 def listed(kind: str, x: torch.Tensor) -> InvertedIndex | MultiIndex:
     books = 7 if kind == "few codebooks" else 16
     quantizer = ProductQuantizer(DIM, books, 16)
+    made: InvertedIndex | MultiIndex
     if kind == "multi-index":
         made = MultiIndex(quantizer.fit(x[:2000]), codewords=8, probes=20)
     elif kind == "residuals":

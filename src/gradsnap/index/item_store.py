@@ -14,9 +14,8 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
 from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns, words_of
-from gradsnap.index.scanning import FAST_SIZE
-from gradsnap.index.shuffles import NO_BLOCKS, blocks_of
 from gradsnap.index.filtering import Allowed, chosen
+from gradsnap.index.scanning import FAST_SIZE
 from gradsnap.index.segments import (
     GivenIds,
     Ids,
@@ -25,6 +24,7 @@ from gradsnap.index.segments import (
     merge,
     narrow,
 )
+from gradsnap.index.shuffles import NO_BLOCKS, blocks_of
 from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]

@@ -165,7 +165,8 @@ def _take_near(
     """Offers the items of a block that a mask names, if they lie in their list."""
     mask, block, start, stop = found
     while mask != 0:
-        at = SIDE_BY_SIDE * block + lowest_bit(mask)
+        place: int = lowest_bit(mask)  # type: ignore[call-arg]
+        at = SIDE_BY_SIDE * block + place
         mask &= mask - ONE
         if start <= at < stop and (alive.size == 0 or alive[at]):
             total = sum_at(columns, at, table)

@@ -47,9 +47,9 @@ def _write_shuffles(context: Any, builder: Any, signature: Any, args: Any) -> An
     """Instructions for one block: look up both halves of each byte, and add."""
     bytes_ = ir.VectorType(ir.IntType(8), SIDE_BY_SIDE)
     of_two = ir.FunctionType(bytes_, [bytes_, bytes_])
-    module = builder.module
+    declare: Any = cgutils.get_or_insert_function
     look_up, add = (
-        cgutils.get_or_insert_function(module, of_two, name)
+        declare(builder.module, of_two, name)
         for name in ("llvm.x86.avx2.pshuf.b", "llvm.uadd.sat.v32i8")
     )
     codes, small = (
@@ -74,13 +74,18 @@ def _write_shuffles(context: Any, builder: Any, signature: Any, args: Any) -> An
             table = SIDE_BY_SIDE * (2 * byte + half)
             entries = load(small, ir.Constant(ir.IntType(64), table))
             total = builder.call(add, [total, builder.call(look_up, [entries, values])])
-    limit = builder.trunc(args[3], ir.IntType(8))
-    one = builder.insert_element(constant(0), limit, ir.Constant(ir.IntType(32), 0))
-    spread = ir.Constant(ir.VectorType(ir.IntType(32), SIDE_BY_SIDE), SIDE_BY_SIDE * [0])
-    limits = builder.shuffle_vector(one, constant(0), spread)
+    limits = _spread(builder, builder.trunc(args[3], ir.IntType(8)), constant(0))
     below = builder.icmp_unsigned("<=", total, limits)
     mask = builder.bitcast(below, ir.IntType(SIDE_BY_SIDE))
     return builder.zext(mask, ir.IntType(64))
+
+
+def _spread(builder: Any, value: Any, zeros: Any) -> Any:
+    """One byte in all places of a register."""
+    number = ir.IntType(32)
+    one = builder.insert_element(zeros, value, ir.Constant(number, 0))
+    places = ir.VectorType(number, SIDE_BY_SIDE)
+    return builder.shuffle_vector(one, zeros, ir.Constant(places, SIDE_BY_SIDE * [0]))
 
 
 @compiled
@@ -110,7 +115,7 @@ def near_plainly(blocks: Array, at: int, small: Array, limit: int) -> Any:
 @compiled
 def near_by_shuffles(blocks: Array, at: int, small: Array, limit: int) -> Any:
     """The same in a few instructions, where the processor has them."""
-    return _shuffled(blocks, at, small, limit)
+    return _shuffled(blocks, at, small, limit)  # type: ignore[call-arg]
 
 
 near = near_by_shuffles if HAS_SHUFFLE else near_plainly
