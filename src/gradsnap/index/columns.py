@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.coder import Coder
+from gradsnap.index.shuffles import NO_BLOCKS
 
 Array = NDArray[Any]
 
@@ -39,10 +40,18 @@ class Columns(NamedTuple):
     """The id of item 0 where ids are implicit."""
     base: int
     """The place of item 0 in the whole index."""
+    blocks: Array
+    """Codes side by side, uint8 (b, 8, 32), or empty: see ``shuffles.blocks_of``."""
 
     @classmethod
     def of(
-        cls, codes: Array, bias: Array, ids: Array | None, words: Array, first: int = 0
+        cls,
+        codes: Array,
+        bias: Array,
+        ids: Array | None,
+        words: Array,
+        first: int = 0,
+        blocks: Array = NO_BLOCKS,
     ) -> "Columns":
         """Columns of items at place 0.
 
@@ -52,6 +61,7 @@ class Columns(NamedTuple):
             ids: uint32 or int64 (n,); None where they count up from ``first``.
             words: uint64 (n,), or empty.
             first: the id of item 0.
+            blocks: uint8 (b, 8, 32), or empty.
         """
         short, long = NO_IDS32, NO_IDS64
         if ids is not None and ids.dtype == np.uint32:
@@ -59,7 +69,8 @@ class Columns(NamedTuple):
         elif ids is not None:
             long = ids
         ids32, ids64 = frozen(short), frozen(long)
-        return cls(frozen(codes), frozen(bias), ids32, ids64, frozen(words), first, 0)
+        whole = frozen(codes), frozen(bias), ids32, ids64, frozen(words)
+        return cls(*whole, first, 0, frozen(blocks))
 
     def keys(self, positions: Array) -> Array:
         """The ids at positions, int64."""

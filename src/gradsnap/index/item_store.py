@@ -15,6 +15,7 @@ from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
 from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns, words_of
 from gradsnap.index.filtering import Allowed, chosen
+from gradsnap.index.scanning import FAST_SIZE
 from gradsnap.index.segments import (
     GivenIds,
     Ids,
@@ -23,6 +24,7 @@ from gradsnap.index.segments import (
     merge,
     narrow,
 )
+from gradsnap.index.shuffles import NO_BLOCKS, blocks_of
 from gradsnap.strings import PackedStrings
 
 Array = NDArray[Any]
@@ -213,7 +215,9 @@ class ItemStore:
         codes = unpack(packed, coder.num_codebooks, coder.codebook_size)
         bias = self._bias(codes)
         words = NO_WORDS if bias.size else words_of(packed, coder)
-        return Columns.of(codes, bias, segment.ids, words, segment.first)
+        paired = coder.codebook_size == FAST_SIZE
+        blocks = blocks_of(words) if paired else NO_BLOCKS
+        return Columns.of(codes, bias, segment.ids, words, segment.first, blocks)
 
     def _bias(self, codes: Array) -> Array:
         """Cross terms (n,) less the constant; empty where nothing is left."""

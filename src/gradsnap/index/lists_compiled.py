@@ -11,6 +11,17 @@ from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
 from gradsnap.index.heaps_compiled import offer
+from gradsnap.index.shuffles_compiled import ALL as ALL_NEAR
+from gradsnap.index.shuffles_compiled import (
+    BYTES,
+    SIDE_BY_SIDE,
+    limit_of,
+    lowest_bit,
+    lows_of,
+    near,
+    scale_of,
+    shrink,
+)
 from gradsnap.index.sums_compiled import eight_sum, sum_at, sum_block
 
 Array = NDArray[Any]
@@ -35,7 +46,11 @@ Adding 16 numbers that are not negative errs by at most 15 · 2⁻²⁴ of the s
 order; two orders differ by twice that, and 2⁻¹⁸ is twice as much again.
 """
 
+SHRUNK = np.float32(0.9)
+"""Small tables are made anew where the worst result is so much nearer."""
+
 ONE, TWO = np.uint64(1), np.uint64(2)
+INFINITE = np.float32(np.inf)
 
 BLOCK = 256
 """Codes added up before they are compared with the worst result."""
@@ -112,6 +127,54 @@ def _scan_words(
 
 
 @compiled
+def _scan_shuffled(
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+) -> None:
+    """Codes of 16 codewords a codebook, 32 at a time; see ``shuffles_compiled``."""
+    lists, tables = own
+    blocks, table = columns[7], tables[0]
+    small = np.zeros((2 * BYTES, SIDE_BY_SIDE), np.uint8)
+    lows = np.empty(table.shape[0], np.float32)
+    low, scale, limit, worst = lows_of(table, lows), np.float32(0), ALL_NEAR, INFINITE
+    for p in range(lists.shape[0]):
+        if p > 0 and tables.shape[0] > 1:
+            table = tables[p]
+            low, worst = lows_of(table, lows), INFINITE
+        start, stop = _span(spans, lists[p])
+        for block in range(start >> 5, (stop + 31) >> 5):
+            if heap[0][0] < SHRUNK * worst:
+                worst = heap[0][0]
+                scale = scale_of(worst, low)
+                shrink(table, lows, scale, small)
+                limit = limit_of(worst, low, scale)
+            mask = near(blocks, block, small, limit)
+            if mask != 0:
+                _take_near(columns, alive, table, heap, (mask, block, start, stop))
+                if worst < INFINITE:
+                    limit = limit_of(heap[0][0], low, scale)
+
+
+@compiled
+def _take_near(
+    columns: Tuple,
+    alive: Array,
+    table: Array,
+    heap: Heap,
+    found: tuple[Any, int, int, int],
+) -> None:
+    """Offers the items of a block that a mask names, if they lie in their list."""
+    mask, block, start, stop = found
+    while mask != 0:
+        place: int = lowest_bit(mask)  # type: ignore[call-arg]
+        at = SIDE_BY_SIDE * block + place
+        mask &= mask - ONE
+        if start <= at < stop and (alive.size == 0 or alive[at]):
+            total = sum_at(columns, at, table)
+            if total <= heap[0][0]:
+                offer(heap, columns, total, at)
+
+
+@compiled
 def _scan_blocks(
     columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
 ) -> None:
@@ -171,6 +234,8 @@ def scan_lists(
         own = (lists[q], tables[q * each : (q + 1) * each])
         if few:
             _scan_few(columns, alive, spans, own, heap)
+        elif columns[7].size:
+            _scan_shuffled(columns, alive, spans, own, heap)
         elif columns[4].size:
             _scan_words(columns, alive, spans, own, heap)
         else:

@@ -221,15 +221,16 @@ def _write(
 ) -> None:
     """Traces the best sums back to their codes, and adds up their entries."""
     _, parents, words = partial
-    for i in range(distances.shape[0]):
-        at = order[i]
-        for m in range(codes.shape[1], 0, -1):
+    for m in range(codes.shape[1], 0, -1):
+        for i in range(distances.shape[0]):
+            at = order[i]
             codes[i, m - 1] = words[m, at]
-            at = parents[m, at]
-        total = tables[0, codes[i, 0]]
-        for m in range(1, codes.shape[1]):
-            total += tables[m, codes[i, m]]
-        distances[i] = total
+            order[i] = parents[m, at]
+    for i in range(distances.shape[0]):
+        distances[i] = tables[0, codes[i, 0]]
+    for m in range(1, codes.shape[1]):
+        for i in range(distances.shape[0]):
+            distances[i] += tables[m, codes[i, m]]
 
 
 @compiled

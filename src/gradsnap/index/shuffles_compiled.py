@@ -1,0 +1,176 @@
+"""Codes of 16 codewords a codebook, 32 at once, by small tables: what may be near.
+
+A table of 16 bytes fits a register, and one instruction looks up 32 codes in it. The
+bytes are the exact entries less the least of their codebook, rounded down, so that
+their sum never says more than the distance: an item that they say is too far is too
+far. What is left is added up exactly.
+"""
+
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+
+Array = NDArray[Any]
+
+SIDE_BY_SIDE = 32
+"""Codes of a block."""
+BYTES = 8
+"""Bytes of a code, each of two codebooks."""
+
+STEPS = np.float32(240)
+"""What the worst result that counts is made; sums from 255 on all are 255."""
+ALL = 255
+"""The limit that nothing exceeds."""
+SLACK = np.float32(1 + 2**-18)
+"""As in ``lists_compiled``: how far sums in another order can be apart."""
+TINY = np.float32(1e-30)
+
+HAS_SHUFFLE = bool(llvmlite.binding.get_host_cpu_features().get("avx2"))
+
+
+@intrinsic
+def _shuffled(typing: Any, blocks: Any, at: Any, small: Any, limit: Any) -> Any:
+    """``near_plainly`` by AVX2."""
+    signature = types.uint64(blocks, types.int64, small, types.int64)
+    return signature, _write_shuffles
+
+
+def _write_shuffles(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Instructions for one block: look up both halves of each byte, and add."""
+    bytes_ = ir.VectorType(ir.IntType(8), SIDE_BY_SIDE)
+    of_two = ir.FunctionType(bytes_, [bytes_, bytes_])
+    declare: Any = cgutils.get_or_insert_function
+    look_up, add = (
+        declare(builder.module, of_two, name)
+        for name in ("llvm.x86.avx2.pshuf.b", "llvm.uadd.sat.v32i8")
+    )
+    codes, small = (
+        context.make_array(signature.args[place])(context, builder, args[place]).data
+        for place in (0, 2)
+    )
+    first = builder.mul(args[1], ir.Constant(ir.IntType(64), BYTES * SIDE_BY_SIDE))
+
+    def load(pointer: Any, place: Any) -> Any:
+        at = builder.bitcast(builder.gep(pointer, [place]), bytes_.as_pointer())
+        return builder.load(at, align=1)
+
+    def constant(value: int) -> Any:
+        return ir.Constant(bytes_, SIDE_BY_SIDE * [value])
+
+    total = constant(0)
+    for byte in range(BYTES):
+        place = ir.Constant(ir.IntType(64), SIDE_BY_SIDE * byte)
+        word = load(codes, builder.add(first, place))
+        halves = builder.and_(word, constant(15)), builder.lshr(word, constant(4))
+        for half, values in enumerate(halves):
+            table = SIDE_BY_SIDE * (2 * byte + half)
+            entries = load(small, ir.Constant(ir.IntType(64), table))
+            total = builder.call(add, [total, builder.call(look_up, [entries, values])])
+    limits = _spread(builder, builder.trunc(args[3], ir.IntType(8)), constant(0))
+    below = builder.icmp_unsigned("<=", total, limits)
+    mask = builder.bitcast(below, ir.IntType(SIDE_BY_SIDE))
+    return builder.zext(mask, ir.IntType(64))
+
+
+def _spread(builder: Any, value: Any, zeros: Any) -> Any:
+    """One byte in all places of a register."""
+    number = ir.IntType(32)
+    one = builder.insert_element(zeros, value, ir.Constant(number, 0))
+    places = ir.VectorType(number, SIDE_BY_SIDE)
+    return builder.shuffle_vector(one, zeros, ir.Constant(places, SIDE_BY_SIDE * [0]))
+
+
+@compiled
+def near_plainly(blocks: Array, at: int, small: Array, limit: int) -> Any:
+    """Which codes of a block have a sum of small entries up to the limit.
+
+    Args:
+        blocks: uint8 (b, BYTES, SIDE_BY_SIDE).
+        at: the block.
+        small: uint8 (2 · BYTES, SIDE_BY_SIDE), each table twice.
+        limit: 0 to 255; sums beyond 255 are 255.
+
+    Returns:
+        Code i by bit i, uint64.
+    """
+    mask = np.uint64(0)
+    for i in range(SIDE_BY_SIDE):
+        total = 0
+        for byte in range(BYTES):
+            word = blocks[at, byte, i]
+            total += small[2 * byte, word & 15] + small[2 * byte + 1, word >> 4]
+        if min(total, ALL) <= limit:
+            mask |= np.uint64(1) << np.uint64(i)
+    return mask
+
+
+@compiled
+def near_by_shuffles(blocks: Array, at: int, small: Array, limit: int) -> Any:
+    """The same in a few instructions, where the processor has them."""
+    return _shuffled(blocks, at, small, limit)  # type: ignore[call-arg]
+
+
+near = near_by_shuffles if HAS_SHUFFLE else near_plainly
+
+
+@intrinsic
+def lowest_bit(typing: Any, mask: Any) -> Any:
+    """The place of the lowest bit of a mask that is not 0."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), write
+
+
+@compiled
+def lows_of(table: Array, lows: Array) -> Any:
+    """Fills the least entry (M,) of each codebook of a table (M, 16); their sum."""
+    total = np.float32(0)
+    for m in range(table.shape[0]):
+        low = table[m, 0]
+        for k in range(table.shape[1]):
+            low = min(low, table[m, k])
+        lows[m] = low
+        total += low
+    return total
+
+
+@compiled
+def shrink(table: Array, lows: Array, scale: Any, small: Array) -> None:
+    """Fills small (2 · BYTES, SIDE_BY_SIDE) with entries times the scale, rounded down.
+
+    Args:
+        table: (M, 16).
+        lows: the least entry of each codebook, (M,).
+        scale: steps in a unit of distance.
+        small: each table twice; codebooks that are not there stay 0.
+    """
+    for m in range(table.shape[0]):
+        for k in range(table.shape[1]):
+            steps = min((table[m, k] - lows[m]) * scale, np.float32(ALL))
+            small[m, k] = small[m, k + 16] = np.uint8(steps)
+
+
+@compiled
+def scale_of(worst: Any, low: Any) -> Any:
+    """Steps in a unit of distance, so that the worst result is ``STEPS`` from the low.
+
+    Sums in float err by less than the slack: what is added to the limit for it is less
+    than the one step that ``limit_of`` gives.
+    """
+    return STEPS / max(worst * SLACK - low, low * (SLACK - np.float32(1)) + TINY)
+
+
+@compiled
+def limit_of(worst: Any, low: Any, scale: Any) -> int:
+    """The most steps of an item that may be as near as the worst result."""
+    return int(max((worst * SLACK - low) * scale, np.float32(0))) + 1
