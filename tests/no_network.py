@@ -5,6 +5,7 @@ listen on 127.0.0.1, and commands, none of which opens a connection.
 """
 
 import ipaddress
+import os
 import socket
 from typing import Any
 
@@ -25,7 +26,11 @@ def is_local(family: int, address: Any) -> bool:
 
 
 def install() -> None:
-    """Puts the guard before all ways to reach another machine."""
+    """Puts the guard before all ways to reach another machine.
+
+    A Ray that a test imports before our code does would listen on all addresses.
+    """
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     for name in CONNECTS:
         setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
 

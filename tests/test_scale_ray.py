@@ -47,6 +47,17 @@ def workers() -> Iterator[Workers]:
         yield made
 
 
+def test_a_cluster_of_ours_is_reached_from_this_machine_alone() -> None:
+    script = (
+        "from gradsnap.scale.ray_cluster import joined_ray\n"
+        "with joined_ray('ray', 1) as ray:\n"
+        "    print(*{node['NodeManagerAddress'] for node in ray.nodes()})"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.stdout.split() == ["127.0.0.1"], done.stderr
+
+
 def test_ray_writes_the_very_same_table(tmp_path: Path, workers: Workers) -> None:
     write_photos(tmp_path / "photos", 90)
     (tmp_path / "photos" / "a" / "9.jpg").write_bytes(b"no image")

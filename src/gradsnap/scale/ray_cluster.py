@@ -33,6 +33,10 @@ which a busy machine may miss."""
 OWN_CLUSTER = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # Ray's is 15: any other program would come first
+    # Off, processes talk over loopback and nobody else can reach them, as Ray does on
+    # Windows and macOS by itself. It takes no other address of us: 127.0.0.1 becomes
+    # that of the network. Read when Ray is imported.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
 """The environment of a cluster on this machine."""
 
@@ -57,11 +61,14 @@ def workers_on(on: str | None, count: int | None = None) -> Iterator[Workers]:
 @contextlib.contextmanager
 def joined_ray(on: str, count: int | None = None) -> Iterator[Any]:
     """The module ``ray``, connected; what was started here is stopped here."""
+    address = on if on.startswith("ray://") else os.environ.get("RAY_ADDRESS")
+    if address is None:
+        for name, value in OWN_CLUSTER.items():
+            os.environ.setdefault(name, value)
     ray = require_ray()
     if ray.is_initialized():
         yield ray
         return
-    address = on if on.startswith("ray://") else os.environ.get("RAY_ADDRESS")
     with tempfile.TemporaryDirectory(prefix="gs", ignore_cleanup_errors=True) as folder:
         try:
             with warnings.catch_warnings():
@@ -84,8 +91,6 @@ def _start(ray: Any, address: str | None, count: int | None, folder: str) -> Non
                 "token wants RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE"
             ) from error
         return
-    for name, value in OWN_CLUSTER.items():
-        os.environ.setdefault(name, value)
     own = {
         "num_cpus": count or os.cpu_count(),
         "object_store_memory": OBJECT_STORE,
