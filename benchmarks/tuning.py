@@ -22,7 +22,8 @@ from gradsnap.experiments.cache import RunCache
 from gradsnap.experiments.runs import about_run
 from gradsnap.training import TrainingConfig, make_config, run_training
 from gradsnap.training.grid import Trial
-from gradsnap.training.tuning import Tuner, new_tuner
+from gradsnap.training.new_tuner import new_tuner
+from gradsnap.training.tuning import Tuner
 
 FOLDER = CACHE.parent / "tuning"
 BITS = 8

@@ -13,9 +13,10 @@ from gradsnap.cli.app import app
 from gradsnap.errors import InputError
 from gradsnap.training import tuning
 from gradsnap.training.grid import KINDS, Grid, Trial, layouts
+from gradsnap.training.new_tuner import new_tuner
 from gradsnap.training.run import run_training
 from gradsnap.training.trials import Result, Trials
-from gradsnap.training.tuning import Tuner, new_tuner
+from gradsnap.training.tuning import Tuner
 from gradsnap.training.watch import TrainingWatch
 from tests.commands import said
 from tests.parsed_html import Parsed

@@ -75,8 +75,8 @@ def tune(
     if not minutes > 0:
         raise InputError(f"--minutes must be more than 0, got {minutes:g}")
     from gradsnap.reports.page import writable_folder
+    from gradsnap.training.new_tuner import new_tuner
     from gradsnap.training.settings import literal
-    from gradsnap.training.tuning import new_tuner
 
     named = zip(FLAGS, (source, root, skip_bad or None, bits), strict=True)
     words = [f"{key}={literal(one)}" for key, one in named if one is not None]
