@@ -58,6 +58,28 @@ def test_the_checksum_covers_the_words(tmp_path: Path) -> None:
         read_tensors(path, "f", "a test")
 
 
+def test_a_checksum_under_another_name_was_changed(tmp_path: Path) -> None:
+    path = tmp_path / "words.safetensors"
+    write_tensors(path, {"x": torch.ones(2)}, {"format": "f"})
+    path.write_bytes(path.read_bytes().replace(b'"sha256"', b'"shb256"'))
+    with pytest.raises(FileFormatError, match="checksum"):
+        read_tensors(path, "f", "a test")
+
+
+def test_the_same_tensors_and_words_are_the_same_bytes(tmp_path: Path) -> None:
+    words = {"format": "f", "ä": "ß", **{str(n): str(n) for n in range(9)}}
+    tensors = {"b": torch.ones(3, dtype=torch.uint8), "a": torch.zeros(2, 2)}
+    for name, order in (("one", 1), ("two", -1)):
+        given = dict(list(words.items())[::order])
+        write_tensors(tmp_path / name, tensors, given)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    read, said = read_tensors(tmp_path / "one", "f", "a test")
+    assert said == words
+    assert torch.equal(read["a"], tensors["a"])
+    header = int.from_bytes((tmp_path / "one").read_bytes()[:8], "little")
+    assert header % 8 == 0
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_codebooks_that_are_not_finite_are_refused(bad: float, tmp_path: Path) -> None:
     coder = ProductQuantizer(8, 2, 4).fit(torch.randn(64, 8))

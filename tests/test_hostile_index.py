@@ -199,6 +199,16 @@ def test_no_file_outside_is_read(whole: Path, tmp_path: Path) -> None:
         load_index(place)
 
 
+def test_a_name_that_no_file_can_have_is_refused(whole: Path, tmp_path: Path) -> None:
+    place = tmp_path / "changed.index"
+    shutil.copytree(whole, place)
+    content = manifest_of(whole)
+    content["files"]["a\0b"] = {"bytes": 1, "sha256": ""}
+    write_manifest(place, content)
+    with pytest.raises(GradsnapError, match=r"names a file 'a\\x00b'"):
+        load_index(place)
+
+
 def test_a_link_in_place_of_the_lock_makes_no_file(whole: Path, tmp_path: Path) -> None:
     place = tmp_path / "changed.index"
     shutil.copytree(whole, place)

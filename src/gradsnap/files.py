@@ -181,8 +181,18 @@ def tensor_bytes(
     Its own ``save_file`` writes to a file of a name of its own, which stays for good
     where the process is killed.
     """
-    data: bytes = save(dict(tensors), words)
-    return data
+    return _in_order(save(dict(tensors), words))
+
+
+def _in_order(data: bytes) -> bytes:
+    """The file with its words sorted: safetensors' own order is another every time."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    words = dict(sorted(header.pop("__metadata__", {}).items()))
+    own = {"__metadata__": words} if words else {}
+    text = json.dumps(own | header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + data[start:]
 
 
 def read_tensors(
@@ -210,8 +220,10 @@ def read_tensors(
         raise FileFormatError(
             f"{name} is truncated or not a safetensors file ({error})"
         ) from error
-    given = words.pop(CHECKSUM, None)  # files of earlier versions have none
-    if given is not None and given != _digest(tensors, words):
+    given = words.pop(CHECKSUM, None)
+    # Files of earlier versions have none. One under another name was changed, too.
+    has_one = given is not None or any(map(_is_digest, words.values()))
+    if has_one and given != _digest(tensors, words):
         raise FileFormatError(f"{name} was changed: its checksum does not fit")
     known = (formats,) if isinstance(formats, str) else formats
     if words.get("format") not in known:
@@ -246,6 +258,10 @@ def without_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tens
 
 CHECKSUM = "sha256"
 """The word that a file's other words and its tensors are checked against."""
+
+
+def _is_digest(word: str) -> bool:
+    return len(word) == 64 and set(word) <= set("0123456789abcdef")
 
 
 def _digest(tensors: Mapping[str, Tensor], words: Mapping[str, str]) -> str:

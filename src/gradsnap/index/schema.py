@@ -60,7 +60,7 @@ def check_manifest(path: Path, content: Manifest) -> None:
         raise FileFormatError(f"{path}: its next id is {content['next_id']!r}")
     for name, entry in content["files"].items():
         known = isinstance(entry, dict) and _is_number(entry.get("bytes"))
-        if not known or Path(name).name != name:
+        if not known or Path(name).name != name or "\0" in name:
             raise FileFormatError(f"{path} names a file {name!r} as {entry!r}")
     for name, file in content["parts"].items():
         _check_listed(path.parent, content, file, f"its {name}")
