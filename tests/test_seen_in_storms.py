@@ -1,14 +1,20 @@
 """What the first storms found, and no other test holds: settings and numbers."""
 
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.lib import format as npy
 
 import gradsnap as gs
-from gradsnap.errors import InputError
+from gradsnap.coders.quantizers.kmeans import argmin_
+from gradsnap.data import open_dataset
+from gradsnap.errors import GradsnapError, InputError
+from gradsnap.files import read_tensors, write_tensors
 from storm import commands, good, hardships
 from storm.hostile_models import TRAINING, labelled_vectors
 
@@ -22,6 +28,7 @@ SETTINGS = {
     "data.workers=9223372036854775807": "data.workers",
     'loss.options={margin="x"}': "margin",
     "run.device=meta": "meta",
+    "optimizer.rate=1e308": "optimizer.rate",
 }
 
 
@@ -78,3 +85,42 @@ def test_a_clock_that_goes_back_changes_nothing(
     gs.load_index(back.folder).add(good.rows(1), ["late"]).save(back.folder)
     assert repr(back.answers) == repr(whole.answers)
     assert "late" in gs.load_index(back.folder, verify=True)
+
+
+@pytest.mark.parametrize("shape", [(True, 4), (12345678901234567890, 2), (9, 4)])
+def test_an_archive_that_says_more_than_it_holds(shape: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    with zipfile.ZipFile(path, "w") as archive, archive.open("vectors.npy", "w") as one:
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(one, header)
+        one.write(np.ones(8, np.float32).tobytes())
+    with pytest.raises(GradsnapError, match=r"truncated|expected vectors of shape"):
+        open_dataset(str(path))
+
+
+def test_numbers_that_are_none_in_doubles_are_refused_without_a_warning(
+    tmp_path: Path,
+) -> None:
+    signalling = np.full((3, 2), 0x7FF0000000000001, np.uint64).view(np.float64)
+    np.save(tmp_path / "rows.npy", signalling)
+    dataset = open_dataset(str(tmp_path / "rows.npy"))
+    with pytest.raises(InputError, match="row 0 holds NaN or infinity"):
+        dataset.items.batch(torch.arange(3))
+
+
+def test_sums_that_are_no_numbers_choose_some_codeword() -> None:
+    scores = torch.tensor([[3.0, 1.0], [torch.nan, 1.0], [torch.inf, torch.inf]])
+    assert argmin_(scores).tolist() == [1, 0, 0]
+
+
+def test_a_checkpoint_of_a_step_that_is_none_is_refused(tmp_path: Path) -> None:
+    rows, out = labelled_vectors(tmp_path / "rows.npz"), tmp_path / "model"
+    words = ("train", rows, "--bits", 8, "--out", out, "--quiet", "--no-beside-plain")
+    assert commands.run(*words, *TRAINING).code == 0
+    (out / "weights.safetensors").unlink()
+    for path in out.glob("checkpoints/*.safetensors"):
+        tensors, said = read_tensors(path, "gradsnap-checkpoint-2", "a checkpoint")
+        write_tensors(path, tensors, said | {"step": str(2**62)})
+    again = commands.run(*words, *TRAINING)
+    assert again.code == 1
+    assert f"it is of step {2**62}, in a run of 4" in again.err

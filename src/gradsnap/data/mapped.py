@@ -1,6 +1,7 @@
 """Vectors in a memory-mapped file: pages are read when rows are asked for."""
 
 import functools
+import math
 import os
 import zipfile
 from dataclasses import dataclass, fields
@@ -79,7 +80,8 @@ class MappedVectors:
 
 def as_vectors(rows: NDArray[Any], indices: Tensor, source: str) -> Tensor:
     """Rows (b, dim) of any number type as float32; refuses NaN and infinity."""
-    with np.errstate(over="ignore"):  # too large for float32: infinite, refused below
+    # What is too large for float32, or no number, is refused below.
+    with np.errstate(over="ignore", invalid="ignore"):
         vectors = torch.from_numpy(np.array(rows, dtype=np.float32))
     finite = vectors.isfinite().all(dim=1)
     if not finite.all():
@@ -137,7 +139,8 @@ def _map_records(path: Path, number: str) -> MappedVectors:
 
 def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], source: str) -> None:
     """Refuses what is not (n, dim) of numbers."""
-    if len(shape) != 2 or 0 in shape or dtype.kind not in "fiu":
+    counts = all(type(one) is int for one in shape)  # a file may say True
+    if len(shape) != 2 or 0 in shape or not counts or dtype.kind not in "fiu":
         raise InputError(
             f"{source}: expected vectors of shape (n, dim), floating or integer; got "
             f"{dtype} of shape {tuple(shape)}"
@@ -163,14 +166,26 @@ def map_npz(path: Path) -> MappedVectors:
             f"with numpy.savez, or the vectors with numpy.save"
         )
     check_matrix(header.shape, header.dtype, f"{path}, vectors")
+    offset = _data_offset(path, member) + header.length
+    _check_room(path, offset, header)
     return MappedVectors(
         os.fspath(path),
         header.shape[1],
         header.shape,
         header.dtype,
-        _data_offset(path, member) + header.length,
+        offset,
         header.column_order,
     )
+
+
+def _check_room(path: Path, offset: int, header: "_Header") -> None:
+    """Refuses an array of more numbers than the file has room for."""
+    end, size = offset + math.prod(header.shape) * header.dtype.itemsize, path.stat()
+    if end > size.st_size:
+        raise FileFormatError(
+            f"{path} is truncated: vectors of shape {header.shape} end at byte {end}, "
+            f"and the file has {size.st_size}"
+        )
 
 
 def npz_array(path: Path, name: str) -> NDArray[Any] | None:

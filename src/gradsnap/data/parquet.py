@@ -74,6 +74,12 @@ class ParquetVectors:
                 table = _open(self.path).read_row_group(number, columns=[self.column])
             matrix = as_matrix(table.column(0).combine_chunks(), self.path)
             check_matrix(matrix.shape, matrix.dtype, f"{self.path}, {self.column}")
+            rows = self._starts[number + 1] - self._starts[number]
+            if len(matrix) != rows:
+                raise FileFormatError(
+                    f"{self.path}: row group {number} should have {rows} rows, and has "
+                    f"{len(matrix)}"
+                )
             self._kept = (number, matrix)
         matrix = self._kept[1]
         if number and matrix.shape[1] != self.dim:

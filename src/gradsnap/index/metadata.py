@@ -98,7 +98,7 @@ class StoredTable:
             reader = arrow.BufferReader(memory)
             file = parquet.ParquetFile(reader, pre_buffer=False)
             table = file.read(use_threads=False)
-        except (arrow.ArrowException, OSError) as error:
+        except (arrow.ArrowException, OSError, ValueError) as error:  # no UTF-8
             raise FileFormatError(f"{self.path} cannot be read: {error}") from error
         if table.num_rows != self.rows:
             raise FileFormatError(

@@ -60,6 +60,8 @@ def load_checkpoint(
     try:
         saved = make_config(json.loads(words["config"]))
         step, best = int(words["step"]), float(words["best"])
+        if not 0 <= step <= saved.run.steps:
+            raise ValueError(f"it is of step {step}, in a run of {saved.run.steps}")
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise FileFormatError(f"{os.fspath(path)} is damaged: {error}") from error
     others = differing(saved, config)

@@ -17,14 +17,16 @@ SPLIT = 2.0**-10
 def argmin_(scores: Tensor) -> Tensor:
     """Index of the smallest entry along the last dimension; overwrites the scores.
 
-    The first on ties. Three vectorized passes: what is not the minimum is blown up,
-    then the smallest index is left. torch's own ``argmin`` is a scalar loop on the
-    CPU and takes three times as long.
+    The first on ties; 0 where nothing can be compared, since sums of absurdly large
+    codewords are no numbers any more. Three vectorized passes: what is not the minimum
+    is blown up, then the smallest index is left. torch's own ``argmin`` is a scalar
+    loop on the CPU and takes three times as long.
     """
     index = torch.arange(scores.shape[-1], device=scores.device, dtype=scores.dtype)
     scores -= scores.amin(dim=-1, keepdim=True)
     scores *= torch.finfo(scores.dtype).max
-    return scores.add_(index).amin(dim=-1).long()
+    found = scores.add_(index).amin(dim=-1)
+    return found.nan_to_num_(0.0, posinf=0.0, neginf=0.0).long()
 
 
 def assign(x: Tensor, centroids: Tensor) -> Tensor:
