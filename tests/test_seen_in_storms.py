@@ -14,7 +14,7 @@ import gradsnap as gs
 from gradsnap.coders.quantizers.kmeans import argmin_
 from gradsnap.data import open_dataset
 from gradsnap.errors import GradsnapError, InputError
-from gradsnap.files import read_tensors, write_tensors
+from gradsnap.files import read_json, read_tensors, write_tensors
 from storm import commands, good, hardships
 from storm.hostile_models import TRAINING, labelled_vectors
 
@@ -96,6 +96,27 @@ def test_an_archive_that_says_more_than_it_holds(shape: Any, tmp_path: Path) -> 
         one.write(np.ones(8, np.float32).tobytes())
     with pytest.raises(GradsnapError, match=r"truncated|expected vectors of shape"):
         open_dataset(str(path))
+
+
+def test_labels_that_are_no_array_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    np.savez(path, vectors=np.ones((3, 2), np.float32))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("labels", b"not an array")
+    with pytest.raises(GradsnapError, match="labels is no array"):
+        open_dataset(str(path))
+
+
+@pytest.mark.parametrize("opened", ["[", '{"a":'])
+def test_json_that_is_too_deep_is_refused(opened: str, tmp_path: Path) -> None:
+    path, closed = tmp_path / "deep.json", "]" if opened == "[" else "}"
+    for levels, fits in ((50, True), (52, False), (900, False)):
+        path.write_text(levels * opened + "1" + levels * closed)
+        if fits:
+            read_json(path)
+            continue
+        with pytest.raises(GradsnapError, match="in each other"):
+            read_json(path)
 
 
 def test_numbers_that_are_none_in_doubles_are_refused_without_a_warning(

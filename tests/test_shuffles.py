@@ -117,3 +117,9 @@ def test_results_are_those_of_the_other_scans(
     for module in (scanning, lists):
         monkeypatch.setattr(module, "list_kernel", lambda: None)
     assert all(map(torch.equal, shuffled, results()))
+
+
+@pytest.mark.parametrize(("worst", "low"), [(0.0, 0.0), (-1.0, -1.0), (1.0, 0.5)])
+def test_a_scale_is_positive_whatever_the_tables_hold(worst: float, low: float) -> None:
+    scale = scale_of(np.float32(worst), np.float32(low))
+    assert 0 < scale < np.inf

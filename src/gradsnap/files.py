@@ -149,9 +149,27 @@ def read_json(path: Path) -> Any:
     try:
         if path.exists() and not path.is_file():
             raise OSError("not a regular file")
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if _is_deeper(content, DEEPEST):
+            raise ValueError(f"more than {DEEPEST} lists and tables in each other")
     except (ValueError, OSError, RecursionError) as error:
         raise FileFormatError(f"{path} is truncated or not JSON ({error})") from error
+    return content
+
+
+DEEPEST = 50
+"""Ours are five deep or so; what is much deeper ends in a full stack somewhere."""
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and tables lie in each other more often than that."""
+    level = [value]
+    for _ in range(levels + 1):
+        lists = [one.values() if isinstance(one, dict) else one for one in level]
+        level = [i for one in lists for i in one if isinstance(i, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def write_tensors(

@@ -192,7 +192,9 @@ def npz_array(path: Path, name: str) -> NDArray[Any] | None:
     """An array of the archive, such as ``labels``; None where there is none."""
     with reading(path, f"an archive with {name} that can be read"):
         with np.load(path, allow_pickle=False) as archive:
-            found: NDArray[Any] | None = archive.get(name)
+            found = archive.get(name)
+        if found is not None and not isinstance(found, np.ndarray):
+            raise ValueError(f"{name} is no array")
         return found
 
 

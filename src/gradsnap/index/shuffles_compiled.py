@@ -165,9 +165,11 @@ def scale_of(worst: Any, low: Any) -> Any:
     """Steps in a unit of distance, so that the worst result is ``STEPS`` from the low.
 
     Sums in float err by less than the slack: what is added to the limit for it is less
-    than the one step that ``limit_of`` gives.
+    than the one step that ``limit_of`` gives. Never divides by 0, whatever a damaged
+    index makes of its tables.
     """
-    return STEPS / max(worst * SLACK - low, low * (SLACK - np.float32(1)) + TINY)
+    slack = low * (SLACK - np.float32(1)) + TINY
+    return STEPS / max(worst * SLACK - low, slack, TINY)
 
 
 @compiled
