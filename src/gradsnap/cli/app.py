@@ -105,8 +105,8 @@ def main() -> None:
     # before torch is loaded: idle threads would spin, and slow down all that is busy
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     keep_freed_memory()
-    begin()
     try:
+        begin()
         app()
     except Ended as end:
         stop(end.sentence, end.code)
