@@ -25,8 +25,8 @@ Side = Annotated[int, Field(ge=1, le=2**14)]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Workers = Annotated[int, Field(ge=0, le=MOST_WORKERS)]
 AtLeastZero = Annotated[float, Field(ge=0, le=1e30)]
-Rate = Annotated[float, Field(ge=0, le=1e6)]
-"""Products of these still fit into the numbers of a network."""
+Factor = Annotated[float, Field(ge=0, le=1e6)]
+"""What a rate is multiplied by: the product fits into the numbers of a network."""
 
 
 def one_of(choices: Iterable[str] | Callable[[], Iterable[str]]) -> AfterValidator:
@@ -225,7 +225,7 @@ class CoderSettings(Section):
         "loss; both; or fit, anew to the training part; None: gradient where the layer "
         "chooses codewords softly, else stream"
     )
-    rate: Rate = setting(
+    rate: Factor = setting(
         "of codebooks that learn by gradient, as a share of optimizer.rate", 1.0
     )
     update_every: Count = setting("steps from one update, or fit, to the next", 1)
@@ -240,16 +240,16 @@ class OptimizerSettings(Section):
     """How the network moves."""
 
     name: Annotated[str, one_of(("sgd", "adamw"))] = setting("the optimizer", "adamw")
-    rate: Rate | None = setting(
+    rate: AtLeastZero | None = setting(
         "learning rate of what starts fresh; None: .01 for a layer on ready vectors "
         "or a frozen trunk, .001 elsewhere and for unseen classes"
     )
-    trunk_rate: Rate | None = setting(
+    trunk_rate: AtLeastZero | None = setting(
         "learning rate of the trunk's last block; None: rate"
     )
     layer_decay: Share = setting("how much slower each earlier block learns", 1.0)
     momentum: Share = setting("of sgd", 0.9)
-    weight_decay: AtLeastZero = setting("of the weights", 1e-4)
+    weight_decay: Factor = setting("of the weights", 1e-4)
     schedule: Annotated[str, one_of(("cosine", "step", "constant"))] = setting(
         "of the rate", "cosine"
     )
