@@ -1,5 +1,6 @@
 """What the first storms found, and no other test holds: settings and numbers."""
 
+import json
 import time
 import zipfile
 from pathlib import Path
@@ -117,6 +118,12 @@ def test_json_that_is_too_deep_is_refused(opened: str, tmp_path: Path) -> None:
             continue
         with pytest.raises(GradsnapError, match="in each other"):
             read_json(path)
+
+
+@pytest.mark.parametrize("text", ["1.5", "null", '"word"', "[]", "{}"])
+def test_json_of_any_kind_is_read(text: str, tmp_path: Path) -> None:
+    (tmp_path / "any.json").write_text(text)
+    assert read_json(tmp_path / "any.json") == json.loads(text)
 
 
 def test_numbers_that_are_none_in_doubles_are_refused_without_a_warning(

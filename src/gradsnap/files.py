@@ -163,7 +163,7 @@ DEEPEST = 50
 
 def _is_deeper(value: Any, levels: int) -> bool:
     """Whether lists and tables lie in each other more often than that."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels + 1):
         lists = [one.values() if isinstance(one, dict) else one for one in level]
         level = [i for one in lists for i in one if isinstance(i, dict | list)]
