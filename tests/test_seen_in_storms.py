@@ -30,6 +30,7 @@ SETTINGS = {
     'loss.options={margin="x"}': "margin",
     "run.device=meta": "meta",
     "optimizer.rate=1e308": "optimizer.rate",
+    "layer.options.quantizer=[1, 2]": "coder.kind",
 }
 
 

@@ -100,6 +100,11 @@ def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
             f"the layer {name!r} needs a quantizer, whose codewords it can turn to; a "
             f"{type(coder).__name__} has none: choose layer.name=plain"
         )
+    if "quantizer" in options:
+        raise InputError(
+            f"the layer {name!r} has the quantizer of its run, got "
+            f"quantizer={options['quantizer']!r}: choose one with coder.kind"
+        )
     return build(LAYERS, name, "layer", {"quantizer": coder}, options)
 
 
