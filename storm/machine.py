@@ -22,7 +22,7 @@ from gradsnap.errors import InputError
 from gradsnap.index import Index, load_index
 from gradsnap.index.lists import ListedIndex
 from storm import good
-from storm.model import Item, Model, check
+from storm.model import Model, check, coded
 from storm.outcomes import WrongAnswer
 
 seeds = st.integers(0, 10**6)
@@ -70,8 +70,8 @@ class IndexLife(RuleBasedStateMachine):
 
     def _added(self, ids: list[Any], seed: int, label: int) -> torch.Tensor:
         x = good.vectors_for(self.index, len(ids), seed)
-        for one, row in zip(ids, x, strict=True):
-            self.model.items[one] = Item(row, label)
+        items = coded(self.index, x, label)
+        self.model.items |= dict(zip(ids, items, strict=True))
         return x
 
     @rule(count=counts, seed=seeds, label=labels)
@@ -175,7 +175,7 @@ class IndexLife(RuleBasedStateMachine):
         ids = self._new_ids(1)
         x = good.vectors_for(other, 1, seed)
         other.add(x, ids, {"label": [0]}).save(self.folder)
-        self.saved.items[ids[0]] = Item(x[0], 0)
+        self.saved.items[ids[0]] = coded(other, x, 0)[0]
         try:
             self.index.save(self.folder)
         except InputError:
@@ -192,8 +192,8 @@ class IndexLife(RuleBasedStateMachine):
         self._child(x, ids, at, compacts)
         self.reopen(verify=True)
         if ids[0] in self.index:
-            rows = zip(ids, x, strict=True)
-            self.saved.items |= {one: Item(row, 1) for one, row in rows}
+            items = coded(self.index, x, 1)
+            self.saved.items |= dict(zip(ids, items, strict=True))
             self.model = self.saved.copy()
 
     def _child(self, x: torch.Tensor, ids: list[Any], at: int, compacts: bool) -> None:

@@ -1,6 +1,6 @@
 """What an index should be: a dict of items, and distances by brute force."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,10 +12,13 @@ from storm.outcomes import SilentLoss, WrongAnswer
 
 @dataclass
 class Item:
-    """What is known of an item: what it decodes to, and its label."""
+    """What is known of an item: its code, its list, and its label."""
 
-    vector: Tensor
-    """As it was given, (dim,)."""
+    code: Tensor
+    """As it was stored, (M,). Kept, not made again: where two codewords are as near as
+    rounding tells, the same row in a larger batch may get the other."""
+    list: Tensor
+    """The number of its list, (); 0 in an index without lists."""
     label: int
 
 
@@ -27,29 +30,36 @@ class Model:
 
     def copy(self) -> "Model":
         """The same items; what becomes of one does not touch the other."""
-        return Model({i: Item(one.vector, one.label) for i, one in self.items.items()})
+        return Model({i: replace(one) for i, one in self.items.items()})
 
     def ids(self, label: int | None = None) -> set[Any]:
         """All ids, or those of a label."""
         return {i for i, one in self.items.items() if label in (None, one.label)}
 
 
-def distances(index: Index, queries: Tensor, vectors: Tensor) -> Tensor:
-    """Distances (q, n) to what an index keeps of vectors (n, …), by definition."""
+def coded(index: Index, vectors: Tensor, label: int) -> list[Item]:
+    """Vectors (n, dim) as the items that an index makes of them, in this one batch."""
+    codes, lists = index._encode(index._checked(vectors))
+    lists = codes.new_zeros(len(codes)) if lists is None else lists
+    return [Item(code, one, label) for code, one in zip(codes, lists, strict=True)]
+
+
+def distances(index: Index, queries: Tensor, items: list[Item]) -> Tensor:
+    """Distances (q, n) to what codes say of items, by definition."""
     coder: Any = index.coder
+    codes = torch.stack([one.code for one in items])
     if not index.takes_vectors:
-        differ = (queries[:, None] ^ vectors[None]).int()
+        differ = (queries[:, None] ^ codes[None]).int()
         bits = (differ[..., None] >> torch.arange(8)) & 1  # (q, n, bytes, 8)
         flat = bits.flatten(2)[..., : coder.bits].double()
         summed: Tensor = flat @ coder.bit_weights.double()
         return summed
-    if not getattr(index, "residual", False) and index.kind != "local":
-        whole: Tensor = coder.distances(queries, coder.encode(vectors)).double()
+    if not getattr(index, "residual", False):
+        whole: Tensor = coder.distances(queries, codes).double()
         return whole
     own: Any = index
-    lists = own.lists_of(vectors)
-    left = coder.decode(coder.encode(own._left(vectors, lists)))
-    kept = own._whole(left, lists).double()
+    lists = torch.stack([one.list for one in items])
+    kept = own._whole(coder.decode(codes), lists).double()
     return torch.cdist(queries.double(), kept).square()
 
 
@@ -86,8 +96,7 @@ def _check_search(
         if bool(found.distances.isfinite().any()):
             raise WrongAnswer("something was found where nothing may be")
         return
-    vectors = torch.stack([model.items[i].vector for i in allowed])
-    every = distances(index, queries, vectors)  # (q, n)
+    every = distances(index, queries, [model.items[i] for i in allowed])  # (q, n)
     best = every.sort(dim=1).values[:, :k]
     got = found.distances[:, : best.shape[1]].double()
     slack = 1e-3 * (1 + best.abs())
