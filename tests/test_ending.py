@@ -22,6 +22,17 @@ def test_an_interrupt_is_a_sentence() -> None:
     assert caught.value.code == 130
 
 
+@pytest.mark.parametrize(
+    ("came", "expected"),
+    [(KeyboardInterrupt(), Ended), (MemoryError(), MemoryError), (None, SystemError)],
+)
+def test_what_comes_while_a_kernel_runs_is_uncovered(
+    came: BaseException | None, expected: type[BaseException]
+) -> None:
+    with pytest.raises(expected), ending.ending():
+        raise SystemError("returned a result with an exception set") from came
+
+
 def test_output_that_nobody_reads_is_a_sentence() -> None:
     with pytest.raises(Ended, match="nobody reads") as caught, ending.ending():
         raise BrokenPipeError

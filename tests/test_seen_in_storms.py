@@ -31,6 +31,9 @@ SETTINGS = {
     "run.device=meta": "meta",
     "optimizer.rate=1e308": "optimizer.rate",
     "layer.options.quantizer=[1, 2]": "coder.kind",
+    "layer.first={margin=-1}": "margin",
+    "layer.first={strength=-1}": "strength",
+    "layer.first={neighbors=true}": "neighbors",
 }
 
 

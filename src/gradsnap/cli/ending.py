@@ -52,6 +52,20 @@ def ending() -> Iterator[None]:
         raise Ended("interrupted", INTERRUPTED) from None
     except BrokenPipeError:
         raise Ended(NOBODY_READS, UNREAD) from None
+    except SystemError as error:
+        _uncover(error)
+        raise
+
+
+def _uncover(error: SystemError) -> None:
+    """Ends with what came while a compiled kernel ran: Ctrl-C, or no memory left.
+
+    Numba's kernels return their result all the same, and Python wraps what it finds.
+    """
+    if isinstance(error.__cause__, KeyboardInterrupt):
+        raise Ended("interrupted", INTERRUPTED) from None
+    if isinstance(error.__cause__, MemoryError):
+        raise error.__cause__
 
 
 def explain(end: SystemExit) -> None:

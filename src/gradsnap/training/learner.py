@@ -9,7 +9,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from gradsnap.coders import CODERS, Coder, Quantizer
 from gradsnap.errors import InputError
-from gradsnap.layers import build_layer
+from gradsnap.layers import LAYERS, build_layer
 from gradsnap.methods import Method, every_loss, every_regularizer
 from gradsnap.networks import (
     Network,
@@ -18,9 +18,10 @@ from gradsnap.networks import (
     import_network,
     parameter_groups,
 )
-from gradsnap.registry import build, check_options, chosen
+from gradsnap.registry import build, check_options, chosen, default_options
 from gradsnap.training.config import (
     CoderSettings,
+    LayerSettings,
     LossSettings,
     NetworkSettings,
     TrainingConfig,
@@ -170,11 +171,34 @@ def new_method(
             sizes,
             regularizer.options,
         ),
-        layer=build_layer(config.layer.name or "plain", coder, **config.layer.options),
+        layer=_new_layer(config.layer, coder),
         coder=coder,
         selector=_selector(loss),
         mixture=loss.mixture,
     )
+
+
+def _new_layer(settings: LayerSettings, coder: Coder) -> nn.Module:
+    """The layer of the settings, with its options after the ramp.
+
+    Raises:
+        InputError: an option of the layer, or of the ramp's start, cannot be.
+    """
+    name, options = settings.name or "plain", settings.options
+    # the layer itself refuses what it cannot start from
+    build_layer(name, coder, **options | settings.first)
+    last = default_options(LAYERS[name]) | options
+    for key, first in settings.first.items():
+        if not (_is_number(first) and _is_number(last.get(key))):
+            raise InputError(
+                f"layer.first.{key}: a ramp goes from a number to a number, not from "
+                f"{first!r} to {last.get(key)!r}"
+            )
+    return build_layer(name, coder, **options)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def let_codebooks_learn(coder: Coder) -> None:
