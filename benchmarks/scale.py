@@ -34,7 +34,7 @@ from gradsnap.memory import keep_freed_memory
 from gradsnap.scale.planning import makespan
 from gradsnap.scale.ray_cluster import workers_on
 
-IMAGES, SHARD, SIDE = 1536, 64, 128
+IMAGES, SHARD, SIDE = 20_000, 64, 128
 SIZES = (1_000_000, 3_000_000, 10_000_000)
 VECTORS, DIM = 100_000, 128
 

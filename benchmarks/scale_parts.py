@@ -1,6 +1,7 @@
 """What the benchmark of scale encodes, and workers that note their time."""
 
 import itertools
+import math
 import shutil
 import time
 from pathlib import Path
@@ -77,7 +78,7 @@ def image_model(
     spec = NetworkSpec("efficientnet-lite0", options, side, 3)
     Model(network, coder, spec).save(folder / "model")
     source = open_source(str(photos), rows=rows)
-    shards = list(source.shards())[: count // rows]
+    shards = list(source.shards())[: math.ceil(count / rows)]
     packed = PackedModel.of(folder / "model")
     return EncodingJob(packed, source, "", count), shards
 
