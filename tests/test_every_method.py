@@ -17,8 +17,7 @@ from gradsnap.methods.dhn import BimodalPenalty
 from gradsnap.training import make_config, run_training
 from gradsnap.training.defaults import with_parts
 from gradsnap.training.learner import new_method
-from gradsnap.training.watch import TrainingWatch
-from tests.training_runs import checkpoint, clusters, config_for
+from tests.training_runs import assert_resumes, clusters, config_for
 
 RUNNER = CliRunner()
 LABELS = torch.arange(24) % 3
@@ -117,21 +116,7 @@ def test_a_hash_scores_again_indexes_and_searches(trained: Path, tmp_path) -> No
 def test_resumes_to_the_bit(method, vectors, tmp_path, monkeypatch) -> None:
     config = method_config(vectors, method)
     run_training(config, tmp_path / "whole")
-    after_step = TrainingWatch.after_step
-
-    def stopping(self, learner, embeddings, loss):
-        after_step(self, learner, embeddings, loss)
-        if learner.step == 8:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainingWatch, "after_step", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            run_training(config, tmp_path / "parts")
-    run_training(config, tmp_path / "parts")
-    ours, theirs = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts")
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert_resumes(config, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

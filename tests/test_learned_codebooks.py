@@ -11,11 +11,10 @@ import gradsnap as gs
 from gradsnap.coders.quantizers import QUANTIZERS, Quantizer
 from gradsnap.layers import build_layer
 from gradsnap.training import make_config, run_training, to_toml
-from gradsnap.training.watch import TrainingWatch
 from tests.conftest import assert_same_state
 from tests.test_snapping import backward, fitted, rows
 from tests.test_training_processes import OVERRIDES, torchrun
-from tests.training_runs import checkpoint, clusters, config_for
+from tests.training_runs import assert_resumes, checkpoint, clusters, config_for
 
 LAYERS = ["codes", "straight-through", "straight-through-codes"]
 
@@ -90,25 +89,11 @@ def test_a_run_learns_and_resumes_to_the_bit(
     model = run_training(config, tmp_path / "whole")
     assert model is not None
     assert not model.coder.codebooks.requires_grad
-    still = learned(source, "coder.rate=0.0")
-    run_training(still, tmp_path / "still")
-    after_step = TrainingWatch.after_step
-
-    def stopping(self, learner, embeddings, loss):
-        after_step(self, learner, embeddings, loss)
-        if learner.step == 8:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainingWatch, "after_step", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            run_training(config, tmp_path / "parts")
-    run_training(config, tmp_path / "parts")
-    ours, theirs = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "parts")
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    run_training(learned(source, "coder.rate=0.0"), tmp_path / "still")
+    assert_resumes(config, tmp_path, monkeypatch)
     words = "coder.codebooks"
-    assert not torch.equal(ours[words], checkpoint(tmp_path / "still")[words])
+    ours, still = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "still")
+    assert not torch.equal(ours[words], still[words])
 
 
 def test_the_optimizer_alone_moves_them(tmp_path: Path) -> None:

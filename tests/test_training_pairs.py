@@ -19,8 +19,13 @@ from tests.commands import said
 from tests.data_files import write_image
 from tests.pair_tables import random_pairs, random_triplets, write_table
 from tests.test_training_processes import OVERRIDES, torchrun
-from tests.test_training_run import assert_equal_tensors, stop_after
-from tests.training_runs import checkpoint, clusters, config_for
+from tests.training_runs import (
+    assert_equal_tensors,
+    checkpoint,
+    clusters,
+    config_for,
+    stop_after,
+)
 
 ROWS = 120
 LABELS = torch.arange(ROWS) % 4

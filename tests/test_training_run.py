@@ -24,10 +24,15 @@ from gradsnap.networks import Network
 from gradsnap.training import TrainingConfig, run_training, to_toml
 from gradsnap.training.former import read_config
 from gradsnap.training.learner import new_network
-from gradsnap.training.watch import TrainingWatch
 from gradsnap.triplets import TRIPLETS
 from tests.platforms import needs_signals
-from tests.training_runs import checkpoint, clusters, config_for
+from tests.training_runs import (
+    assert_equal_tensors,
+    checkpoint,
+    clusters,
+    config_for,
+    stop_after,
+)
 
 
 @pytest.fixture
@@ -39,24 +44,6 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [
         json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()
     ]
-
-
-def assert_equal_tensors(one, other) -> None:
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        assert torch.equal(value, other[name]), name
-
-
-def stop_after(monkeypatch, steps: int) -> None:
-    """Ends a run like a crash, right after a step."""
-    after_step = TrainingWatch.after_step
-
-    def stopping(self, learner, embeddings, loss):
-        after_step(self, learner, embeddings, loss)
-        if learner.step == steps:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(TrainingWatch, "after_step", stopping)
 
 
 def test_the_loss_falls_and_codes_rank(vectors: Path, tmp_path: Path) -> None:
