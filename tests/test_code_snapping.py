@@ -11,7 +11,7 @@ import gradsnap as gs
 from gradsnap.coders.quantizers import QUANTIZERS, product
 from gradsnap.coders.quantizers.kmeans import best_kmeans, kmeans
 from gradsnap.evaluation import RankingRules
-from gradsnap.layers import build_layer, gives_items
+from gradsnap.layers import CODE_LAYERS, LAYERS, build_layer, gives_items
 from gradsnap.methods import Method
 from gradsnap.methods.regularizers import NoRegularizer
 from gradsnap.training import run_training
@@ -78,10 +78,9 @@ def test_queries_keep_their_gradient() -> None:
     torch.testing.assert_close(y.grad, expected)
 
 
-@pytest.mark.parametrize("name", ["codes", "straight-through-codes"])
+@pytest.mark.parametrize("name", LAYERS)
 def test_layers_that_give_items(name: str) -> None:
-    assert gives_items(build_layer(name, fitted()))
-    assert not gives_items(build_layer("snapping", fitted()))
+    assert gives_items(build_layer(name, fitted())) == (name in CODE_LAYERS)
 
 
 def test_autocast_and_compile() -> None:

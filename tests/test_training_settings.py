@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from gradsnap.coders.quantizers.quantizer import size_of_codebooks
 from gradsnap.errors import InputError
+from gradsnap.layers import CODE_LAYERS
 from gradsnap.training import TrainingConfig, make_config, read_toml, to_toml
-from gradsnap.training.defaults import with_parts
+from gradsnap.training.defaults import LATE, settled, with_parts
 from gradsnap.training.learner import new_coder, new_method
 from gradsnap.training.settings import changed, differing
+from tests.training_runs import clusters
 
 
 def test_nothing_given_is_the_default() -> None:
@@ -184,3 +186,26 @@ def test_values_of_options_are_checked() -> None:
     config = make_config({}, ["loss.name=triplet", 'loss.options={margin="x"}'])
     with pytest.raises(InputError, match=r"margin .* must be float, got 'x'"):
         new_method(config, 32, 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], LATE),
+        (["layer.warmup=0.2"], 0.2),
+        (["layer.name=plain"], 0.2),
+        (["method.name=jpq"], 0.5),
+    ],
+)
+def test_a_whole_network_learns_through_codes_late(
+    words: list[str], expected: float
+) -> None:
+    config = settled(make_config({}, ["data.source=digits", *words])).config
+    assert config.layer.warmup == expected
+
+
+def test_a_layer_on_ready_vectors_learns_through_codes_early(tmp_path: Path) -> None:
+    source = clusters(tmp_path / "rows.npz")
+    config = settled(make_config({}, [f"data.source={source}"])).config
+    assert config.layer.name in CODE_LAYERS
+    assert config.layer.warmup == 0.2

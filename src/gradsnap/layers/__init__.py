@@ -69,6 +69,15 @@ LAYERS: dict[str, Callable[..., nn.Module]] = {
 LEARNING_LAYERS = ("soft-codes", "hard-codes")
 """Layers through which codewords learn best by the gradient of the loss."""
 
+CODE_LAYERS = (
+    "codes",
+    "straight-through-codes",
+    "soft-codes",
+    "hard-codes",
+    "fixed-codes",
+)
+"""Layers that give items as codes, for queries to find."""
+
 
 def gives_items(layer: nn.Module) -> bool:
     """Whether a layer's output are items for queries to find, as codes say they are.
@@ -109,6 +118,7 @@ def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
 
 
 __all__ = [
+    "CODE_LAYERS",
     "LAYERS",
     "LEARNING_LAYERS",
     "CodeSnapping",

@@ -196,7 +196,11 @@ class LayerSettings(Section):
         "the layer; None: the method's for quantizers, plain for the other coders"
     )
     options: Options = own_options("the layer's own, such as strength and neighbors")
-    warmup: Share = setting("share of the steps before the coder is fitted", 0.2)
+    warmup: Share = setting(
+        "share of the steps before the coder is fitted; where none is named, 0.75 if a "
+        "whole network learns through codes",
+        0.2,
+    )
     ramp: Share = setting(
         "share of the steps after that in which options move from their first values",
         0.0,

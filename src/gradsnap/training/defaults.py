@@ -9,7 +9,7 @@ from gradsnap.coders import CODERS, Quantizer
 from gradsnap.coders.quantizers.quantizer import size_of_codebooks
 from gradsnap.data import Dataset, Split, open_dataset
 from gradsnap.errors import InputError
-from gradsnap.layers import LAYERS, LEARNING_LAYERS
+from gradsnap.layers import CODE_LAYERS, LAYERS, LEARNING_LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
@@ -32,6 +32,8 @@ LONG = 32
 """Numbers in a vector from which on it is taken for the output of a network."""
 READY_RATE = 1e-2
 """Learning rate of a layer on ready vectors."""
+LATE = 0.75
+"""Share of the steps after which a whole network learns through codes."""
 
 
 class Settled(NamedTuple):
@@ -49,6 +51,7 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     """The configuration filled in, its data, their split, and what is known of them."""
     dataset = open_items(config.data)
     named = "kind" in config.coder.model_fields_set
+    paced = _names_warmup(config)
     given, config = config, _with_method(config, dataset)
     if config.data.ignore_labels and not given.data.ignore_labels:
         dataset = open_items(config.data)  # with what lay beside its one folder
@@ -62,6 +65,7 @@ def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
     config = changed(config, data={"protocol": supervision.protocol})
     split = supervision.split(config.data)
     config = _with_pace(config, supervision, split)
+    config = config if paced else _with_late_codes(config)
     config = _with_codebooks_alone(_with_layout(config, len(split.train)))
     if not named:
         config = with_coder(config, supervision.num_classes)
@@ -87,13 +91,35 @@ def _with_pace(
     to be found that training has not, a high rate loses what a trunk knows of them.
     """
     classes, items = supervision.num_classes, len(split.train)
-    ready = config.network.name == "head" or trunk_is_kept(config)
+    ready = _is_ready(config)
     wanted = min(max(BATCH_SIZE, ITEMS_A_CLASS * classes), LARGEST_BATCH)
     size = config.run.batch_size or min(wanted if ready else BATCH_SIZE, items)
     given = config.optimizer.rate
     fast = ready and not supervision.is_new_in_validation(split)
     rate = given if given is not None else READY_RATE if fast else FIRST_RATE
     return changed(config, run={"batch_size": size}, optimizer={"rate": rate})
+
+
+def _is_ready(config: TrainingConfig) -> bool:
+    """Whether one layer learns, on vectors that stay as they are."""
+    return config.network.name == "head" or trunk_is_kept(config)
+
+
+def _names_warmup(config: TrainingConfig) -> bool:
+    """Whether the user or the method says when codes begin."""
+    own = METHODS[config.method.name].settings.get("layer", {})
+    return "warmup" in config.layer.model_fields_set or "warmup" in own
+
+
+def _with_late_codes(config: TrainingConfig) -> TrainingConfig:
+    """Codes late in the run, where a whole network learns and the warm-up is open.
+
+    A network that has to rank by few codes from early on learns worse features, and
+    its codes lose more by them than they gain (docs/study.md, "End to end").
+    """
+    if _is_ready(config) or config.layer.name not in CODE_LAYERS:
+        return config
+    return changed(config, layer={"warmup": LATE})
 
 
 def _with_codebooks_alone(config: TrainingConfig) -> TrainingConfig:
