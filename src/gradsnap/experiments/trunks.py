@@ -46,7 +46,7 @@ class Trunk:
     vectors: Vectors
     settings: Tables
     trained: bool = False
-    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2)
+    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
     dim: int = 64
     needs_weights: bool = field(default=False, kw_only=True)
 
