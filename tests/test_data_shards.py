@@ -16,6 +16,8 @@ from gradsnap.data import open_dataset as open_
 from gradsnap.data.protocols.by_name import SampledSplit
 from gradsnap.data.shards import Summary
 from gradsnap.data.shards.part import agreed_classes
+from gradsnap.data.shards.reader import Listed, Shard
+from gradsnap.data.shards.tar_shards import TarShards
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.places import place_of
 from gradsnap.training.processes import Processes
@@ -48,6 +50,8 @@ def test_parts_are_disjoint_and_together_everything(source: Path, world: int) ->
         assert part.total == len(names)
         assert part.classes == whole.classes
         here = torch.arange(part.first, part.first + len(part))
+        assert part.labels is not None
+        assert whole.labels is not None
         assert torch.equal(part.labels, whole.labels[here])
         some = torch.tensor([len(part) - 1, 0])
         assert torch.equal(part.items.batch(some), whole.items.batch(here[some]))
@@ -98,7 +102,7 @@ def test_splits_are_equal_for_every_number_of_processes(
 
 
 def test_parts_of_a_split_by_names(tmp_path: Path) -> None:
-    dataset = open_(write_tars(tmp_path))
+    dataset = opened(write_tars(tmp_path), Processes())
     split = divided(dataset, Processes())
     every = torch.cat([split.train, split.validation, split.queries])
     assert torch.equal(every.sort().values, torch.arange(len(dataset)))
@@ -214,6 +218,28 @@ def test_several_labels_are_refused(tmp_path: Path) -> None:
         open_(tmp_path / "x.parquet")
 
 
+def test_lists_of_tars_are_kept(tmp_path: Path, monkeypatch) -> None:
+    source, kept = write_tars(tmp_path), tmp_path / "kept"
+    first = opened(source, Processes(), kept=kept)
+    assert len(list(kept.glob("listing-*.npz"))) == SHARDS
+    seen: list[str] = []
+    listed = TarShards.listed
+
+    def told(self: TarShards, shard: Shard) -> Listed:
+        seen.append(shard.name)
+        return listed(self, shard)
+
+    monkeypatch.setattr(TarShards, "listed", told)
+    again = opened(source, Processes(), kept=kept)
+    assert not seen
+    assert list(again.names) == list(first.names)
+    assert torch.equal(again[7][0], first[7][0])
+    write_tar(source / "shard-00003.tar", {"new": (png_bytes(1), "cat")})
+    next(kept.glob("listing-*.npz")).write_bytes(b"damaged")
+    assert "shard-00003.tar/new" in opened(source, Processes(), kept=kept).names
+    assert len(seen) == 2
+
+
 def test_hidden_and_other_members_are_no_items(tmp_path: Path) -> None:
     parts = {"a.json": b"{}", "a.jpg": png_bytes(1), "._a.jpg": b"", "b.cls": b"cat"}
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
@@ -238,6 +264,16 @@ def test_addresses(tmp_path: Path, scheme: str, kind: str) -> None:
     assert list(there.names) == list(here.names)
     some = torch.tensor([70, 3, 4])
     assert torch.equal(there.items.batch(some), here.items.batch(some))
+
+
+def test_what_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    source = write_folders(tmp_path)
+    dataset = open_("sharded", source)
+    (source / dataset.names[3]).unlink()
+    with pytest.raises(InputError, match=r"folders cannot be read: .*No such file"):
+        dataset.items.batch(torch.tensor([3]))
+    with pytest.raises(InputError, match="there is no folder"):
+        open_(f"file://{tmp_path}/nothing")
 
 
 def test_links_that_lead_back_end(tmp_path: Path) -> None:

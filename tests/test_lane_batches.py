@@ -27,7 +27,7 @@ def batches_of(source: Path, world: int, *overrides: str, steps: int = 12) -> Te
     """Numbers in the source of the items of each batch, (steps, b)."""
     config = config_for(source, *overrides)
 
-    def drawn(one: Processes) -> list[tuple[Tensor, slice]]:
+    def drawn(one: Processes) -> list[tuple[Tensor, slice | None]]:
         dataset = opened(source, one, lanes=config.data.lanes)
         supervision = supervision_of(dataset, config.data, one)
         made = supervision.batches(config, supervision.split(config.data).train)

@@ -85,6 +85,12 @@ def test_what_shards_cannot_do_is_one_sentence(
     assert "Traceback" not in told
 
 
+def test_lance_is_not_read_by_forked_processes(tmp_path: Path) -> None:
+    config = config_for(KINDS["lance"](tmp_path), "data.workers=1")
+    with pytest.raises(InputError, match=r"cannot be read by data\.workers"):
+        run_training(config, tmp_path / "model")
+
+
 def test_drawn_triplets_are_refused(tmp_path: Path) -> None:
     config = config_for(
         write_tars(tmp_path), "loss.name=triplet", "loss.triplets=importance"

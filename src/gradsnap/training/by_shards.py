@@ -57,7 +57,7 @@ class ByShards(ByLabels):
                 f"data.protocol {name!r} looks at all items; what is read in shards "
                 f"is divided by {NAME_PROTOCOLS[0]!r}"
             )
-        if settings.workers and not dataset.rows.reader.is_local:
+        if settings.workers and not dataset.rows.reader.forks:
             raise InputError(
                 f"{dataset.name} cannot be read by data.workers: leave that 0, and "
                 "threads read and decode"

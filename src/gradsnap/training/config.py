@@ -147,7 +147,8 @@ class DataSettings(Section):
     )
     workers: Workers = setting("processes that read and decode images", 0)
     cache: str | None = setting(
-        "folder for the outputs of a frozen trunk; None: in the model folder"
+        "folder for the outputs of a frozen trunk, and for lists of tar files; None: "
+        "in the model folder, and no lists"
     )
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradsnap.coders import CODERS, Quantizer
@@ -205,7 +206,8 @@ def _open_part(address: str, settings: DataSettings, processes: Processes) -> Da
     """What this process has of a source in shards, with what all have to know."""
     options = ImageOptions(settings.side, settings.channels, settings.skip_bad)
     rank, world = processes.rank, processes.world
-    part = list_part(reader_of(address), options, rank, world, settings.lanes)
+    kept = None if settings.cache is None else Path(settings.cache)
+    part = list_part(reader_of(address), options, rank, world, settings.lanes, kept)
     return part.dataset(processes.exchanged(part.summary()), rank)
 
 

@@ -78,8 +78,9 @@ def train_settled(
         items, prepare = _prepared(config, dataset, network, out, device, processes)
         known = supervision.looking_at(items)
         rest = (split, known, prepare, config, device, processes)
-        shared = isinstance(items, ShardedDataset)
-        feed = ShardFeed(items, *rest) if shared else Feed(items, *rest)
+        feed = Feed(items, *rest)
+        if isinstance(items, ShardedDataset):
+            feed = ShardFeed(items, *rest)
         start(network, feed, config)
         classes, labels = supervision.num_classes, supervision.labels(split.train)
         learner = new_learner(config, classes, network, device, labels)

@@ -15,7 +15,7 @@ from gradsnap.data.shards.part import Part, ShardedDataset, Summary, list_part
 from gradsnap.data.shards.reader import ShardReader
 from gradsnap.data.shards.tar_shards import TarShards
 from gradsnap.errors import InputError
-from gradsnap.places import Place, place_of
+from gradsnap.places import Place, place_of, reaching
 
 
 def open_shards(
@@ -45,7 +45,11 @@ def reader_of(address: str) -> ShardReader:
     Raises:
         InputError: there is no such folder or file.
     """
-    place = place_of(address)
+    with reaching(address):
+        return _reader_of(address, place_of(address))
+
+
+def _reader_of(address: str, place: Place) -> ShardReader:
     if address.rstrip("/").endswith(TABLE):
         return LanceShards(address.rstrip("/"))
     path = place.path.rstrip("/")  # an address may go on, as in zip://a.tar::b.zip

@@ -8,7 +8,6 @@ import numpy as np
 
 from gradsnap.data.folders import is_image
 from gradsnap.data.shards.reader import Listed, Shard, Wanted
-from gradsnap.errors import InputError
 from gradsnap.places import Place, place_of
 
 
@@ -24,7 +23,7 @@ class ClassFolders:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.is_local = place_of(address).is_local
+        self.is_local = self.forks = place_of(address).is_local
 
     def shards(self) -> Sequence[Shard]:
         """The folders of classes, sorted; what lies beside them has no class."""
@@ -37,15 +36,13 @@ class ClassFolders:
         places = np.empty((len(keys), 0), dtype=np.int64)
         return Listed(keys, [shard.name] * len(keys), places)
 
+    def content(self, shard: Shard) -> None:
+        """Listing takes no time."""
+
     def read(self, shard: Shard, wanted: Sequence[Wanted]) -> list[bytes]:
         """The bytes of image files."""
         folder = place_of(self.address).below(shard.name)
-        try:
-            return [folder.below(one.key).read() for one in wanted]
-        except OSError as error:
-            raise InputError(
-                f"{self.address} changed while it was read: {error}"
-            ) from error
+        return [folder.below(one.key).read() for one in wanted]
 
     def name(self, shard: Shard, key: str, row: int) -> str:
         """The path below the source."""

@@ -15,6 +15,7 @@ from gradsnap.data.images import ImageOptions, decode_bytes, stacked
 from gradsnap.data.mapped import as_vectors
 from gradsnap.data.shards.reader import Shard, ShardReader, Wanted
 from gradsnap.errors import FileFormatError, InputError
+from gradsnap.places import reaching
 from gradsnap.strings import PackedStrings
 
 READERS = 16
@@ -59,7 +60,8 @@ class ShardRows:
 
     def _read(self, job: Job) -> Any:
         shard, wanted, _ = job
-        return self.reader.read(self.shards[shard], wanted)
+        with reaching(self.reader.address):
+            return self.reader.read(self.shards[shard], wanted)
 
     def _jobs(self, indices: Sequence[int]) -> list[Job]:
         """One for each shard; one for each item where that is faster."""

@@ -1,9 +1,10 @@
 """The part of a sharded source that one process lists; nobody holds all names."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,11 @@ from gradsnap.data.shards.items import (
     ShardRows,
     ShardVectors,
 )
+from gradsnap.data.shards.kept_listings import KeptListings
 from gradsnap.data.shards.lanes import LANES, Lanes, own_shards, run_of
 from gradsnap.data.shards.reader import Listed, Shard, ShardReader
 from gradsnap.errors import InputError
+from gradsnap.places import reaching
 from gradsnap.progress import track
 from gradsnap.strings import PackedStrings
 
@@ -119,6 +122,7 @@ def list_part(
     rank: int = 0,
     world: int = 1,
     lanes: int = LANES,
+    kept: Path | None = None,
 ) -> Part:
     """Lists the shards of one process.
 
@@ -129,6 +133,7 @@ def list_part(
         rank: of the process.
         world: how many processes share the source.
         lanes: see ``gradsnap.data.shards.lanes``.
+        kept: a folder for lists that take long to make; None keeps none.
 
     Raises:
         InputError: too few shards, an empty one, or an item without a label.
@@ -138,7 +143,8 @@ def list_part(
         raise InputError(f"{reader.address} has no shards with items")
     runs = own_shards(len(every), lanes, rank, world)
     own = tuple(every[runs[0].start : runs[-1].stop])
-    found = _listed(reader, own)
+    list_shard = reader.listed if kept is None else KeptListings(reader, kept)
+    found = _listed(reader, own, list_shard)
     rows = ShardRows(reader, own, found.starts(), None, *found.joined())
     edges = [run.start - runs[0].start for run in runs] + [len(own)]
     count = min(lanes, len(every))
@@ -195,11 +201,14 @@ class _Found(NamedTuple):
         return PackedStrings.joined(self.keys), np.concatenate(self.places)
 
 
-def _listed(reader: ShardReader, shards: Sequence[Shard]) -> _Found:
+def _listed(
+    reader: ShardReader, shards: Sequence[Shard], list_shard: Callable[[Shard], Listed]
+) -> _Found:
     """What all the shards hold; several are listed at once over a network."""
     found = _Found([], [], [], {})
-    with ThreadPoolExecutor(1 if reader.is_local else READERS) as pool:
-        lists = pool.map(reader.listed, shards)
+    threads = 1 if reader.is_local else READERS
+    with reaching(reader.address), ThreadPoolExecutor(threads) as pool:
+        lists = pool.map(list_shard, shards)
         for shard, one in zip(
             shards, track(lists, f"listing {reader.address}"), strict=True
         ):

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-NOWHERE = np.empty((0, 0), dtype=np.int64)
-
 
 class Shard(NamedTuple):
     """A part of a source that one process lists and reads."""
@@ -56,13 +54,20 @@ class ShardReader(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """Whether items lie on this machine, and may be read by forked processes."""
+        """Whether items lie on this machine, so that none is waited for."""
+
+    @property
+    def forks(self) -> bool:
+        """Whether processes that were forked off can read."""
 
     def shards(self) -> Sequence[Shard]:
         """All of them, in order; the same on every process."""
 
     def listed(self, shard: Shard) -> Listed:
         """The items of one shard."""
+
+    def content(self, shard: Shard) -> str | None:
+        """What changes when the shard does; None where listing it takes no time."""
 
     def read(self, shard: Shard, wanted: Sequence[Wanted]) -> Any:
         """Encoded images as m bytes, or vectors float32 (m, dim)."""

@@ -4,6 +4,7 @@ import contextlib
 import posixpath
 import tarfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ STREAMED = 2**20
 """Bytes that are asked for at once where a file comes over a network."""
 
 LABEL = ".cls"
+MOST_LABEL = 4096
+"""Bytes of a label; more are not read."""
 
 
 class TarShards:
@@ -37,7 +40,7 @@ class TarShards:
 
     def __init__(self, address: str, paths: Sequence[str]) -> None:
         self.address, self.paths = address, tuple(paths)
-        self.is_local = place_of(address).is_local
+        self.is_local = self.forks = place_of(address).is_local
         self._files = Remembered(opened_file, OPEN_FILES)
 
     def shards(self) -> Sequence[Shard]:
@@ -50,6 +53,11 @@ class TarShards:
             found = list(samples_of(archive))
         places = np.array([one.place for one in found], dtype=np.int64).reshape(-1, 2)
         return Listed([one.key for one in found], [one.label for one in found], places)
+
+    def content(self, shard: Shard) -> str:
+        """Size and time of the file; over a network all of it is read to be listed."""
+        found = place_of(self.address).filesystem.get_file_info(shard.part[0])
+        return f"{found.size} {found.mtime_ns}"
 
     def read(self, shard: Shard, wanted: Sequence[Wanted]) -> list[bytes]:
         """The bytes of images, by offset and length."""
@@ -68,20 +76,21 @@ class TarShards:
 
     @contextlib.contextmanager
     def _archive(self, path: str) -> Iterator[tarfile.TarFile]:
-        system = place_of(self.address).filesystem
-        local = self.is_local
+        mode: Any = "r:" if self.is_local else "r|"
         try:
             with (
-                (system.open_input_file if local else system.open_input_stream)(
-                    path
-                ) as file,
-                tarfile.open(
-                    fileobj=file, mode="r:" if local else "r|", bufsize=STREAMED
-                ) as archive,
+                self._opened(path) as file,
+                tarfile.open(fileobj=file, mode=mode, bufsize=STREAMED) as archive,
             ):
                 yield archive
         except (tarfile.TarError, OSError, ValueError) as error:
             raise FileFormatError(f"{path} is truncated or no tar: {error}") from error
+
+    def _opened(self, path: str) -> Any:
+        """Here a file, whose images are leapt over; elsewhere a stream of all of it."""
+        if self.is_local:
+            return Path(path).open("rb")
+        return place_of(self.address).filesystem.open_input_stream(path)
 
 
 class Sample(NamedTuple):
@@ -128,7 +137,7 @@ def _with_member(
     if posixpath.splitext(member.name)[1].lower() != LABEL:
         return sample
     file = archive.extractfile(member)
-    text = b"" if file is None else file.read()
+    text = b"" if file is None else file.read(MOST_LABEL)
     return sample._replace(label=text.decode("utf-8", "replace").strip() or None)
 
 
