@@ -102,6 +102,7 @@ ON_REQUEST = (
     "adapters",
     "triplets",
     "cifar10",
+    "shard_names",
 )
 """Not run unless named: most train many networks, for an hour or more."""
 
