@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 class Remembered(Generic[Value]):
     """Calls a function once for the last few arguments; forgets when it is sent.
 
-    Threads that ask for the same thing wait for the first of them.
+    Threads may share it; two that ask at once may both call.
 
     Args:
         make: the function.
@@ -26,19 +26,19 @@ class Remembered(Generic[Value]):
     def __init__(self, make: Callable[..., Value], most: int = 4) -> None:
         self.make, self.most = make, most
         self._kept: dict[tuple[Any, ...], Value] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Value:
         """What the function gives for these arguments."""
         with self._lock:
-            if arguments in self._kept:
-                value = self._kept.pop(arguments)  # to be the newest again
-            else:
-                value = self.make(*arguments)
-                while len(self._kept) >= self.most:
-                    self._kept.pop(next(iter(self._kept)))
-            self._kept[arguments] = value
-            return value
+            found = [self._kept[arguments]] if arguments in self._kept else []
+        made = found[0] if found else self.make(*arguments)
+        with self._lock:
+            self._kept.pop(arguments, None)  # to be the newest again
+            while len(self._kept) >= self.most:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[arguments] = made
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         return {"make": self.make, "most": self.most}

@@ -190,8 +190,8 @@ def open_items(settings: DataSettings, processes: Processes | None = None) -> Da
     )
     address = settings.source if settings.sharded else None
     address = address or shards_at(settings.source, settings.root)
-    if address is not None and labelled:
-        return _open_part(address, settings, processes or Processes())
+    if address is not None:
+        return _open_part(address, settings, labelled, processes or Processes())
     return open_dataset(
         settings.source,
         settings.root,
@@ -202,9 +202,12 @@ def open_items(settings: DataSettings, processes: Processes | None = None) -> Da
     )
 
 
-def _open_part(address: str, settings: DataSettings, processes: Processes) -> Dataset:
+def _open_part(
+    address: str, settings: DataSettings, labelled: bool, processes: Processes
+) -> Dataset:
     """What this process has of a source in shards, with what all have to know."""
-    options = ImageOptions(settings.side, settings.channels, settings.skip_bad)
+    read = (settings.side, settings.channels, settings.skip_bad, labelled)
+    options = ImageOptions(*read)
     rank, world = processes.rank, processes.world
     kept = None if settings.cache is None else Path(settings.cache)
     part = list_part(reader_of(address), options, rank, world, settings.lanes, kept)

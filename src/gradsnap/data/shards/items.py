@@ -1,9 +1,10 @@
 """Items of some shards by index, read from where they lie when they are asked for."""
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from gradsnap.strings import PackedStrings
 
 READERS = 16
 """Items that are asked for at once where they come over a network."""
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 Job = tuple[int, list[Wanted], list[int]]
 """The number of a shard, what is wanted of it, and their places in the batch."""
@@ -50,8 +54,7 @@ class ShardRows:
     def read(self, indices: Sequence[int]) -> list[Any]:
         """Encoded images, or vectors (dim,), at indices."""
         jobs = self._jobs(indices)
-        at_once = map if self.reader.is_local else _on_readers
-        found = list(at_once(self._read, jobs))
+        found = list(map_shards(self.reader, self._read, jobs))
         every: list[Any] = [None] * len(indices)
         for (_, _, places), items in zip(jobs, found, strict=True):
             for place, item in zip(places, items, strict=True):
@@ -81,9 +84,15 @@ class ShardRows:
         return shard, Wanted(self.keys[index], row, self.places[index])
 
 
-def _on_readers(read: Callable[[Job], Any], jobs: Sequence[Job]) -> list[Any]:
+def map_shards(
+    reader: ShardReader, work: Callable[[Given], Result], jobs: Sequence[Given]
+) -> Iterator[Result]:
+    """What ``work`` gives for every job, in order; many at once over a network."""
+    if reader.is_local or reader.reads_whole:
+        yield from map(work, jobs)
+        return
     with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(read, jobs))
+        yield from pool.map(work, jobs)
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,14 @@ class ShardNames(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __iter__(self) -> Iterator[str]:
+        rows = self.rows
+        name, edges = rows.reader.name, itertools.pairwise(rows.starts.tolist())
+        for shard, (first, last) in zip(rows.shards, edges, strict=True):
+            for index in range(first, last):
+                row = index - first if rows.rows is None else int(rows.rows[index])
+                yield name(shard, rows.keys[index], row)
 
     @overload
     def __getitem__(self, index: int) -> str: ...

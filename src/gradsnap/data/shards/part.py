@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,11 +15,11 @@ from gradsnap.data.dataset import Dataset
 from gradsnap.data.folders import decodable, first_few
 from gradsnap.data.images import ImageOptions, decode_bytes
 from gradsnap.data.shards.items import (
-    READERS,
     ShardImages,
     ShardNames,
     ShardRows,
     ShardVectors,
+    map_shards,
 )
 from gradsnap.data.shards.kept_listings import KeptListings
 from gradsnap.data.shards.lanes import LANES, Lanes, own_shards, run_of
@@ -206,9 +205,8 @@ def _listed(
 ) -> _Found:
     """What all the shards hold; several are listed at once over a network."""
     found = _Found([], [], [], {})
-    threads = 1 if reader.is_local else READERS
-    with reaching(reader.address), ThreadPoolExecutor(threads) as pool:
-        lists = pool.map(list_shard, shards)
+    with reaching(reader.address):
+        lists = map_shards(reader, list_shard, shards)
         for shard, one in zip(
             shards, track(lists, f"listing {reader.address}"), strict=True
         ):

@@ -50,7 +50,10 @@ class ShardReader(Protocol):
 
     @property
     def reads_whole(self) -> bool:
-        """Whether a shard is decoded as a whole, so that its items belong together."""
+        """Whether a shard is decoded as a whole, so that its items belong together.
+
+        Such are read one after the other, others over a network many at once.
+        """
 
     @property
     def is_local(self) -> bool:
