@@ -51,7 +51,12 @@ class PackedStrings(Sequence[str]):
 
     @classmethod
     def joined(cls, parts: "Sequence[PackedStrings]") -> "PackedStrings":
-        """The strings of all parts, in order."""
+        """The strings of all parts, in order.
+
+        >>> few = [PackedStrings.of(["a", ""]), PackedStrings.of(["bc"])]
+        >>> list(PackedStrings.joined(few))
+        ['a', '', 'bc']
+        """
         sizes = np.cumsum([0, *(len(part.text) for part in parts)], dtype=np.uint64)
         texts = [np.empty(0, dtype=np.uint8), *(part.text for part in parts)]
         ends = [np.empty(0, dtype=np.uint64)]
