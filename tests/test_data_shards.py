@@ -202,6 +202,20 @@ def test_a_bad_image_is_named_or_left_out(tmp_path: Path) -> None:
     assert torch.equal(dataset[2][0], open_(tmp_path / "x.tar")[3][0])
 
 
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_lanes_know_what_was_left_out(tmp_path: Path, world: int) -> None:
+    source = write_tars(tmp_path)
+    bad = {f"{row}": (png_bytes(row), "cat") for row in range(4)}
+    write_tar(source / "shard-00001.tar", bad | {"2": (b"no image", "cat")})
+    parts = on_processes(world, lambda one: opened(source, one, skip_bad=True))
+    assert sum(map(len, parts)) == parts[0].total == 5 * ITEMS + 3
+    assert {part.total_left_out for part in parts} == {1}
+    sizes = [size for part in parts for size in np.diff(part.lanes.starts).tolist()]
+    assert sizes == [ITEMS, 3, *[ITEMS] * 4]
+    lanes = [part.lanes.lane_of(np.arange(len(part))) for part in parts]
+    assert np.bincount(np.concatenate(lanes)).tolist() == sizes
+
+
 def test_rows_that_are_left_out_of_tables(tmp_path: Path) -> None:
     images = [png_bytes(row) for row in range(4)]
     columns = {"image": [images[0], b"", images[2], images[3]], "label": [0, 1, 0, 1]}
