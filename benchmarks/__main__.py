@@ -36,6 +36,7 @@ from benchmarks import (
     scale,
     serving,
     shallow,
+    shard_names,
     startup,
     steps,
     streaming,
@@ -75,6 +76,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "shallow": shallow.run,
     "rules": rules.run,
     "scale": scale.run,
+    "shard_names": shard_names.run,
     "serving": serving.run,
     "neighbors": neighbors.run,
     "study": study.run,
@@ -100,6 +102,7 @@ ON_REQUEST = (
     "adapters",
     "triplets",
     "cifar10",
+    "shard_names",
 )
 """Not run unless named: most train many networks, for an hour or more."""
 

@@ -18,8 +18,8 @@ from benchmarks.report import Row
 from benchmarks.vectors import Setting
 from gradsnap.data import Split, open_digits
 from gradsnap.training import make_config, run_training
+from gradsnap.training.by_labels import ByLabels
 from gradsnap.training.config import DataSettings
-from gradsnap.training.supervision import ByLabels
 
 SEEDS = (0, 1, 2)
 STEPS = 600

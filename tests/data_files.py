@@ -2,9 +2,11 @@
 
 import csv
 import gzip
+import io
 import os
 import pickle
-from collections.abc import Callable, Sequence
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +119,36 @@ def write_vectors(root: Path) -> Path:
     return root / "some.npy"
 
 
+def write_shards(root: Path, shards: int = 3, items: int = 4) -> Path:
+    """Tar files of images with their classes, as WebDataset writes them."""
+    root.mkdir(parents=True, exist_ok=True)
+    for shard in range(shards):
+        samples = {
+            f"{row:04d}": (png_bytes(row), ("cat", "dog")[row % 2])
+            for row in range(shard * items, (shard + 1) * items)
+        }
+        write_tar(root / f"shard-{shard:05d}.tar", samples)
+    return root
+
+
+def png_bytes(seed: int, width: int = 12, height: int = 10) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(random_bytes(height, width, 3, seed=seed)).save(file, "PNG")
+    return file.getvalue()
+
+
+def write_tar(path: Path, samples: Mapping[str, tuple[bytes, str | None]]) -> Path:
+    """A tar file of images by key, with a label beside each that has one."""
+    with tarfile.open(path, "w") as archive:
+        for key, (image, label) in samples.items():
+            parts = {"png": image} | ({} if label is None else {"cls": label.encode()})
+            for ending, data in parts.items():
+                member = tarfile.TarInfo(f"{key}.{ending}")
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+    return path
+
+
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "digits": lambda root: root,
     "mnist": write_mnist,
@@ -126,5 +158,6 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "folder": write_folder,
     "csv": write_csv,
     "vectors": write_vectors,
+    "sharded": write_shards,
 }
 """For every key of DATASETS, what writes a tiny one and returns its root."""

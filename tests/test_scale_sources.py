@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.scale.places import place_of
+from gradsnap.places import place_of
 from gradsnap.scale.shard import Source
 from gradsnap.scale.sources import open_source
 from tests.scale_parts import picture, write_photos, write_tar, write_vectors

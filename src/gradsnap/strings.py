@@ -49,6 +49,20 @@ class PackedStrings(Sequence[str]):
         ends = np.cumsum([len(part) for part in encoded], dtype=np.uint64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
+    @classmethod
+    def joined(cls, parts: "Sequence[PackedStrings]") -> "PackedStrings":
+        """The strings of all parts, in order.
+
+        >>> few = [PackedStrings.of(["a", ""]), PackedStrings.of(["bc"])]
+        >>> list(PackedStrings.joined(few))
+        ['a', '', 'bc']
+        """
+        sizes = np.cumsum([0, *(len(part.text) for part in parts)], dtype=np.uint64)
+        texts = [np.empty(0, dtype=np.uint8), *(part.text for part in parts)]
+        ends = [np.empty(0, dtype=np.uint64)]
+        ends += [part.ends + start for part, start in zip(parts, sizes, strict=False)]
+        return cls(np.concatenate(texts), np.concatenate(ends))
+
     def __len__(self) -> int:
         return len(self.ends)
 

@@ -76,7 +76,7 @@ def evaluate(
     from gradsnap.cli.output import say
     from gradsnap.errors import InputError
     from gradsnap.inference.model import load
-    from gradsnap.training.supervision import ByLabels
+    from gradsnap.training.by_labels import ByLabels
 
     opened = load(model, network_from)
     places = {"source": source, "root": root, "workers": workers}
@@ -131,7 +131,8 @@ def _check_source(source: str, is_given: bool) -> None:
     from gradsnap.data import DATASETS
     from gradsnap.errors import InputError
 
-    if not is_given and source not in DATASETS and not Path(source).exists():
+    known = source in DATASETS or "://" in source or Path(source).exists()
+    if not is_given and not known:
         raise InputError(
             f"the model was trained on {source}, which is not there from here: say "
             "where it is with --source"

@@ -30,6 +30,8 @@ Examples:
 
 `torchrun --nproc-per-node 2 -m gradsnap train photos/ --out model`
 
+`torchrun --nproc-per-node 4 -m gradsnap train tars/ --out model` – each has some shards
+
 `gradsnap train photos/ --out model --on ray --workers 8` – processes of a cluster
 """
 
@@ -39,7 +41,8 @@ def train(
         str | None,
         typer.Argument(
             help="A folder of classes, a file of vectors, a table, or a name: digits, "
-            "mnist, cifar10, nuswide, ilsvrc2012.",
+            "mnist, cifar10, nuswide, ilsvrc2012; tar, Parquet or Lance files of "
+            "images, or an address, of which each process holds a part.",
             show_default=False,
         ),
     ] = None,

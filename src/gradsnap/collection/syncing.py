@@ -168,7 +168,7 @@ def without_broken(dataset: Dataset) -> tuple[Dataset | None, list[str]]:
     """The images that can be decoded, and the names of the others."""
     if not isinstance(dataset.items, ImageFiles):
         return dataset, []
-    fine = torch.tensor(decodable(dataset.items), dtype=torch.bool)
+    fine = torch.tensor(decodable(dataset.items, dataset.name), dtype=torch.bool)
     broken = [dataset.names[row] for row in (~fine).nonzero()[:, 0].tolist()]
     some = fine.nonzero()[:, 0]
     return (subset(dataset, some) if len(some) else None), broken

@@ -26,25 +26,30 @@ from gradsnap.data.mnist import open_mnist
 from gradsnap.data.nuswide import open_nuswide
 from gradsnap.data.pairs import Pairs, file_hash, read_pairs, read_triplets
 from gradsnap.data.protocols import (
+    NAME_PROTOCOLS,
     PAIR_PROTOCOLS,
     PROTOCOLS,
     ROW_PROTOCOLS,
     FractionProtocol,
     IlsvrcProtocol,
+    NameProtocol,
     NuswideProtocol,
     PairProtocol,
     PaperProtocol,
     Protocol,
     RowProtocol,
+    SampledSplit,
     Split,
     UnseenClasses,
     components,
 )
+from gradsnap.data.shards import ShardedDataset, open_shards
 from gradsnap.data.sources import DATASETS, open_dataset
 from gradsnap.data.vectors import open_vectors
 
 __all__ = [
     "DATASETS",
+    "NAME_PROTOCOLS",
     "PAIR_PROTOCOLS",
     "PROTOCOLS",
     "ROW_PROTOCOLS",
@@ -56,6 +61,7 @@ __all__ = [
     "ImageFiles",
     "ImageOptions",
     "Items",
+    "NameProtocol",
     "NuswideProtocol",
     "OrderedBatches",
     "PairProtocol",
@@ -67,6 +73,8 @@ __all__ = [
     "RandomFlip",
     "ReadAhead",
     "RowProtocol",
+    "SampledSplit",
+    "ShardedDataset",
     "Split",
     "StoredImages",
     "StoredItems",
@@ -84,6 +92,7 @@ __all__ = [
     "open_ilsvrc",
     "open_mnist",
     "open_nuswide",
+    "open_shards",
     "open_vectors",
     "read_label_list",
     "read_pairs",

@@ -278,12 +278,15 @@ def in_memory(dataset: Dataset, indices: Tensor, workers: int = 0) -> Dataset:
         done += len(items)
     if values is None:
         raise InputError(f"there are no indices to read from {dataset.name}")
-    return dataclasses.replace(
-        dataset,
+    return Dataset(
+        name=dataset.name,
         items=StoredItems(values),
         names=PackedStrings.of(dataset.names[index] for index in indices.tolist()),
         labels=None if dataset.labels is None else dataset.labels[indices],
+        classes=dataset.classes,
         held_out=None if dataset.held_out is None else dataset.held_out[indices],
+        skipped=dataset.skipped,
+        ignored=dataset.ignored,
     )
 
 
@@ -294,4 +297,4 @@ class _BatchReader(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     dataset: Dataset
 
     def __getitem__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
-        return self.dataset.batch(torch.tensor(indices))
+        return self.dataset.batch(torch.tensor(indices, dtype=torch.int64))

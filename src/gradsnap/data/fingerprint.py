@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gradsnap.data.dataset import Dataset
 from gradsnap.data.images import ImageFiles
+from gradsnap.data.shards import ShardedDataset
 
 SAMPLE = 16
 """Images that are decoded; of vectors in memory many more cost nothing."""
@@ -25,6 +26,11 @@ def items_digest(dataset: Dataset) -> "hashlib._Hash":
     count = min(len(dataset), SAMPLE if dataset.holds_images else ROWS)
     sample = torch.linspace(0, len(dataset) - 1, count).long()
     absorb(digest, dataset.items.batch(sample))
+    if isinstance(dataset, ShardedDataset):
+        rows = dataset.rows  # what another process has is other data
+        digest.update(repr((dataset.first, rows.shards)).encode())
+        digest.update(rows.keys.text.tobytes())
+        digest.update(rows.places.tobytes())
     if files is not None:
         for name in files.names:
             absorb_file(digest, name, os.fspath(files.root / name))

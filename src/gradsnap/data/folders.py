@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import torch
 from torch import Tensor
 
-from gradsnap.data.dataset import Dataset
+from gradsnap.data.dataset import Dataset, Items
 from gradsnap.data.images import FORMAT_OF, ImageFiles, ImageOptions, sort_files
 from gradsnap.errors import GradsnapError, InputError
 from gradsnap.progress import track
@@ -242,7 +242,7 @@ def find_root(
     )
 
 
-def decodable(images: ImageFiles) -> list[bool]:
+def decodable(images: Items, source: str) -> list[bool]:
     """Which of n images can be decoded; done in threads, a block at a time."""
 
     def decodes(place: int) -> bool:
@@ -255,13 +255,14 @@ def decodable(images: ImageFiles) -> list[bool]:
     fine: list[bool] = []
     places = range(len(images))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start in track(places[::BLOCK], f"checking the images of {images.root}"):
+        for start in track(places[::BLOCK], f"checking the images of {source}"):
             fine += pool.map(decodes, places[start : start + BLOCK])
     return fine
 
 
 def _without_broken(root: Path, listing: Listing, options: ImageOptions) -> Listing:
-    fine = decodable(ImageFiles(root, PackedStrings.of(listing.names), options))
+    images = ImageFiles(root, PackedStrings.of(listing.names), options)
+    fine = decodable(images, str(root))
     good = torch.tensor(fine, dtype=torch.bool)
     pairs = list(zip(listing.names, fine, strict=True))
     return replace(

@@ -6,7 +6,7 @@ import importlib.util
 import io
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -201,6 +201,24 @@ def _bytes_of_floats(values: NDArray[np.float32]) -> NDArray[np.uint8]:
     return (known.clip(0, top) * (255 / top)).astype(np.uint8)
 
 
+def stacked(images: Sequence[Tensor], names: Sequence[str]) -> Tensor:
+    """Images uint8 (c, h, w) of one shape as uint8 (b, c, h, w).
+
+    They lie in memory as they were decoded, with the channels of a pixel together.
+
+    Raises:
+        InputError: they have different shapes.
+    """
+    for name, image in zip(names, images, strict=True):
+        if image.shape != images[0].shape:
+            raise InputError(
+                f"{names[0]} and {name} have the shapes {tuple(images[0].shape)} "
+                f"and {tuple(image.shape)}; give data.side=224, to resize them"
+            )
+    pixels = torch.stack([image.permute(1, 2, 0) for image in images])
+    return pixels.permute(0, 3, 1, 2)  # (b, c, h, w)
+
+
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
     """Images decoded from their files when they are asked for."""
@@ -224,23 +242,13 @@ class ImageFiles:
         return None if side is None else (self.options.channels or 3, side, side)
 
     def batch(self, indices: Tensor) -> Tensor:
-        """The images at indices (b,), uint8 (b, channels, height, width).
-
-        They lie in memory as they were decoded, with the channels of a pixel together.
-        """
+        """The images at indices (b,), uint8 (b, channels, height, width)."""
         paths = [self.root / self.names[index] for index in indices.tolist()]
         try:
             images = on_threads(lambda path: decode_image(path, self.options), paths)
         except FileFormatError as error:
             raise FileFormatError(f"{error}; --skip-bad leaves such out") from error
-        for path, image in zip(paths, images, strict=True):
-            if image.shape != images[0].shape:
-                raise InputError(
-                    f"{paths[0]} and {path} have the shapes {tuple(images[0].shape)} "
-                    f"and {tuple(image.shape)}; give data.side=224, to resize them"
-                )
-        pixels = torch.stack([image.permute(1, 2, 0) for image in images])
-        return pixels.permute(0, 3, 1, 2)  # (b, c, h, w)
+        return stacked(images, [str(path) for path in paths])
 
     def reading(self, side: int | None, channels: int | None) -> "ImageFiles":
         """The same images at another size; nothing is decoded yet."""

@@ -14,6 +14,9 @@ from gradsnap.data.images import ImageOptions
 from gradsnap.data.label_lists import beside_images, open_csv
 from gradsnap.data.mnist import open_mnist
 from gradsnap.data.nuswide import open_nuswide
+from gradsnap.data.shards import holds_shards, open_shards
+from gradsnap.data.shards.lance_shards import TABLE
+from gradsnap.data.table_columns import holds_images
 from gradsnap.data.vectors import READERS, open_vectors
 from gradsnap.errors import InputError
 
@@ -37,6 +40,7 @@ DATASETS: dict[str, Opener] = {
     "folder": open_folder,
     "csv": open_csv,
     "vectors": open_vectors,
+    "sharded": open_shards,
 }
 """Every kind of data by its name; being in here is being tested."""
 
@@ -65,9 +69,11 @@ def open_dataset(
     Args:
         source: one of the names in ``DATASETS``; or the path of a folder of classes, of
             one image, of a known data set's folder, of a file of vectors (``.npy``,
-            ``.npz``, ``.fvecs``, ``.bvecs``, ``.parquet``) or of a table ``.csv`` of
-            images and labels. A folder that has the name of a data set is opened as
-            ``./name``.
+            ``.npz``, ``.fvecs``, ``.bvecs``, ``.parquet``), of a table ``.csv`` of
+            images and labels, or of what is read in shards: tar or Parquet files of
+            images or a folder of them, a ``.lance`` table, an address such as
+            ``s3://bucket/photos``. A folder that has the name of a data set is opened
+            as ``./name``.
         root: the folder, or file, of a data set that is given by name.
         side: images are resized to side × side pixels; None keeps their size.
         channels: 3 for colour, 1 for grey; None keeps what is stored.
@@ -88,28 +94,50 @@ def open_dataset(
         return DATASETS[os.fspath(source)](root, options)
     if root is not None:
         raise InputError(f"unknown data set {source!r}; {_choices()}")
-    return DATASETS[_kind_of(Path(source))](source, options)
+    return DATASETS[_kind_of(os.fspath(source))](source, options)
 
 
-def _kind_of(path: Path) -> str:
-    """The name of the kind of data at a path."""
+def shards_at(source: str, root: Root = None) -> str | None:
+    """Where the shards of a source lie; None where it is not one in shards."""
+    if source in DATASETS:
+        return os.fspath(root) if source == "sharded" and root is not None else None
+    if root is not None or not (_is_address(source) or os.path.exists(source)):
+        return None
+    return source if _kind_of(source) == "sharded" else None
+
+
+def _is_address(source: str) -> bool:
+    return "://" in source
+
+
+def _kind_of(source: str) -> str:
+    """The name of the kind of data at a path or address."""
+    path = Path(source)
+    if _is_address(source) or (path.suffix == TABLE and path.exists()):
+        return "sharded"
     if path.is_dir():
-        if beside_images(path) is not None:
-            return "csv"
-        marks = (name for mark, name in MARKS.items() if any(path.glob(mark)))
-        return next(marks, "folder")
+        return _kind_of_folder(path)
     if not path.exists():
         raise InputError(f"there is no file or folder {str(path)!r}; {_choices()}")
     if path.suffix == ".csv":
         return "csv"
+    if path.suffix == ".tar" or (path.suffix == ".parquet" and holds_images(source)):
+        return "sharded"
     if path.suffix in READERS:
         return "vectors"
     if is_image(path.name):
         return "folder"
     raise InputError(
         f"{path} ends in {path.suffix!r}; a file is read if it is an image or ends in "
-        f"{', '.join(READERS)} or .csv"
+        f"{', '.join(READERS)}, .tar or .csv"
     )
+
+
+def _kind_of_folder(path: Path) -> str:
+    if beside_images(path) is not None:
+        return "csv"
+    marks = (name for mark, name in MARKS.items() if any(path.glob(mark)))
+    return next(marks, "sharded" if holds_shards(path) else "folder")
 
 
 def _choices() -> str:

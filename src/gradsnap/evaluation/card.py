@@ -156,7 +156,7 @@ class ProtocolCard:
             bits: length of a code.
             options: what else the method was given, by name.
         """
-        sizes = {tuple(map(len, (s.queries, s.train, s.database))) for s in splits}
+        sizes = {(len(s.queries), s.num_training, len(s.database)) for s in splits}
         if len(sizes) != 1 or len(splits) != len(seeds):
             raise InputError(
                 f"a card needs one split a seed, all of one size; got {len(splits)} "

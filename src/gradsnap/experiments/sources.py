@@ -7,7 +7,7 @@ from typing import Any
 
 from gradsnap.data import DATASETS, Dataset, open_dataset
 from gradsnap.errors import InputError
-from gradsnap.training.supervision import PROTOCOL_OF
+from gradsnap.training.by_labels import PROTOCOL_OF
 
 TITLES = {
     "cifar10": "CIFAR-10",

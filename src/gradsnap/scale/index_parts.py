@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gradsnap.extras import require_lance
-from gradsnap.scale.places import Place
+from gradsnap.places import Place
 
 NOTES = "_gradsnap/parts"
 

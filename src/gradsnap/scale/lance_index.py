@@ -19,8 +19,8 @@ from gradsnap.errors import InputError
 from gradsnap.export.lance import product_form_for_lance
 from gradsnap.extras import require_lance
 from gradsnap.index.inverted import InvertedIndex
+from gradsnap.places import place_of
 from gradsnap.scale.index_parts import BuiltPart, PartNotes
-from gradsnap.scale.places import place_of
 from gradsnap.scale.sampling import sampled_embeddings
 from gradsnap.scale.stored_coder import read_coder, write_coder
 from gradsnap.scale.table import EMBEDDING, CodeTable

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from gradsnap.coders import Coder, load_coder
-from gradsnap.scale.places import Place
+from gradsnap.places import Place
 
 FILE = "coder.safetensors"
 

@@ -18,7 +18,7 @@ from gradsnap.coders.packing import bytes_of
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.extras import require_lance
 from gradsnap.index.faiss_forms import product_form
-from gradsnap.scale.places import place_of
+from gradsnap.places import place_of
 from gradsnap.scale.stored_coder import read_coder, write_coder
 
 ID, SHARD, CODE, EMBEDDING = "id", "shard", "code", "embedding"

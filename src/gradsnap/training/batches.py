@@ -27,6 +27,8 @@ class Drawn(NamedTuple):
     """Which items, int64 (b,)."""
     triplets: Triplets | None
     """Rows of the batch that form triplets, where those were drawn beforehand."""
+    mine: slice | None = None
+    """Which rows of the whole batch these are, where only one process knows them."""
 
 
 class Batches(typing.Protocol):
@@ -45,7 +47,7 @@ class Shuffled:
     seed: int
 
     def __post_init__(self) -> None:
-        _check_size(self.batch_size, len(self.indices))
+        check_size(self.batch_size, len(self.indices))
 
     def __iter__(self) -> Iterator[Drawn]:
         generator = Generator().manual_seed(self.seed)
@@ -73,16 +75,11 @@ class Balanced:
     seed: int
 
     def __post_init__(self) -> None:
-        _check_size(self.batch_size, len(self.indices))
+        check_size(self.batch_size, len(self.indices))
         if self.labels.ndim != 1:
             raise InputError("items_per_class needs one label an item, not several")
-        at_once, rest = divmod(self.batch_size, self.items_per_class)
-        if rest or not 2 <= at_once <= len(self.labels.unique()):
-            raise InputError(
-                f"a batch of {self.batch_size} with {self.items_per_class} items of a "
-                f"class must hold a whole number of classes from 2 to "
-                f"{len(self.labels.unique())}"
-            )
+        classes = len(self.labels.unique())
+        check_balance(self.batch_size, self.items_per_class, classes)
 
     def __iter__(self) -> Iterator[Drawn]:
         generator = Generator().manual_seed(self.seed)
@@ -119,7 +116,7 @@ class DrawnTriplets:
     options: dict[str, typing.Any]
 
     def __post_init__(self) -> None:
-        _check_size(self.batch_size, len(self.indices))
+        check_size(self.batch_size, len(self.indices))
 
     def __iter__(self) -> Iterator[Drawn]:
         generator = Generator().manual_seed(self.seed)
@@ -236,7 +233,18 @@ class Part:
         return self.stop - self.start
 
 
-def _check_size(batch_size: int, items: int) -> None:
+def check_balance(batch_size: int, items_per_class: int, classes: int) -> None:
+    """Refuses a batch that does not hold a whole number of classes."""
+    at_once, rest = divmod(batch_size, items_per_class)
+    if rest or not 2 <= at_once <= classes:
+        raise InputError(
+            f"a batch of {batch_size} with {items_per_class} items of a class must "
+            f"hold a whole number of classes from 2 to {classes}"
+        )
+
+
+def check_size(batch_size: int, items: int) -> None:
+    """Refuses a batch that is larger than the training part."""
     if batch_size > items:
         raise InputError(
             f"run.batch_size {batch_size} is larger than the training part, "

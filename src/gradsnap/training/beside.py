@@ -21,7 +21,8 @@ from gradsnap.methods.method import is_scarce
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import Settled, settled, with_parts
 from gradsnap.training.learner import new_coder, trunk_is_kept
-from gradsnap.training.run import check_free, train_settled
+from gradsnap.training.processes import joined_processes
+from gradsnap.training.run import check_free, device_of, train_settled
 from gradsnap.training.settings import changed
 
 logger = logging.getLogger(__name__)
@@ -62,10 +63,11 @@ def run_beside_plain(
         The model, on the first of several processes; None on the others.
     """
     check_free(out)
-    ready = settled(config, network_from)
     run: dict[str, Any] = {"tensorboard": tensorboard, "network_from": network_from}
-    if not is_quick(ready, network_from):
-        return train_settled(ready, out, **run)
+    with joined_processes(device_of(config)) as processes:
+        ready = settled(config, network_from, processes)
+        if not is_quick(ready, network_from):
+            return train_settled(ready, out, **run)
     _check_layer(ready.config)  # before the others take their minutes
     others = {
         name: _other_model(name, ready._replace(config=one), out / name)

@@ -10,8 +10,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from gradsnap.coders import CODERS
-from gradsnap.data import PAIR_PROTOCOLS, PROTOCOLS, ROW_PROTOCOLS
+from gradsnap.data import (
+    NAME_PROTOCOLS,
+    PAIR_PROTOCOLS,
+    PROTOCOLS,
+    ROW_PROTOCOLS,
+)
 from gradsnap.data.dataset import MOST_WORKERS
+from gradsnap.data.shards import LANES
 from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.networks import EMBEDDING_LAYERS
@@ -82,7 +88,9 @@ class DataSettings(Section):
     """What is learned from, and how it is divided."""
 
     source: str = setting(
-        "name of a data set, or path of a folder, table or file of vectors", "digits"
+        "name of a data set, or path of a folder, table or file of vectors; or tar, "
+        "Parquet or Lance files of images, or an address, which are read in shards",
+        "digits",
     )
     root: str | None = setting("folder of a data set that is given by name")
     side: Side | None = setting(
@@ -108,10 +116,15 @@ class DataSettings(Section):
         "learn from nearest neighbours, as where there are no labels", False
     )
     protocol: (
-        Annotated[str, one_of((*PROTOCOLS, *PAIR_PROTOCOLS, *ROW_PROTOCOLS))] | None
+        Annotated[
+            str,
+            one_of((*PROTOCOLS, *PAIR_PROTOCOLS, *ROW_PROTOCOLS, *NAME_PROTOCOLS)),
+        ]
+        | None
     ) = setting(
         "how items are divided; None: the paper's for its data sets, else a share; of "
-        "pairs: components, or items where those are too large; without labels: rows"
+        "pairs: components, or items where those are too large; without labels: rows; "
+        "in shards: names"
     )
     protocol_options: Options = own_options(
         "of the protocol, such as queries_per_class"
@@ -123,9 +136,19 @@ class DataSettings(Section):
     augment: Annotated[
         tuple[str, ...], SeveralWords, one_of(("projective", "flip", "crop"))
     ] = setting("what is done to training images, in this order", ())
+    sharded: bool = setting(
+        "read a folder of classes in shards too: each process lists classes of its own",
+        False,
+    )
+    lanes: Annotated[int, Field(ge=1, le=2**16)] = setting(
+        "streams of shards that each batch is drawn from, at most a process each; the "
+        "batches are the same for every number of processes",
+        LANES,
+    )
     workers: Workers = setting("processes that read and decode images", 0)
     cache: str | None = setting(
-        "folder for the outputs of a frozen trunk; None: in the model folder"
+        "folder for the outputs of a frozen trunk, and for lists of tar files; None: "
+        "in the model folder, and no lists"
     )
 
 

@@ -3,11 +3,14 @@
 import importlib.util
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gradsnap.coders import CODERS, Quantizer
 from gradsnap.coders.quantizers.quantizer import size_of_codebooks
-from gradsnap.data import Dataset, Split, open_dataset
+from gradsnap.data import Dataset, ImageOptions, Split, open_dataset
+from gradsnap.data.shards import list_part, reader_of
+from gradsnap.data.sources import shards_at
 from gradsnap.errors import InputError
 from gradsnap.layers import CODE_LAYERS, LAYERS, LEARNING_LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
@@ -18,6 +21,7 @@ from gradsnap.training.learner import (
     check_coder_options,
     trunk_is_kept,
 )
+from gradsnap.training.processes import Processes
 from gradsnap.training.settings import changed, make_config
 from gradsnap.training.supervision import Supervision, supervision_of
 
@@ -47,20 +51,31 @@ class Settled(NamedTuple):
     supervision: Supervision
 
 
-def settled(config: TrainingConfig, network_from: str | None = None) -> Settled:
-    """The configuration filled in, its data, their split, and what is known of them."""
-    dataset = open_items(config.data)
+def settled(
+    config: TrainingConfig,
+    network_from: str | None = None,
+    processes: Processes | None = None,
+) -> Settled:
+    """The configuration filled in, its data, their split, and what is known of them.
+
+    Args:
+        config: as it was given.
+        network_from: the import path of what builds the network.
+        processes: that share what is in shards; all of them call.
+    """
+    dataset = open_items(config.data, processes)
     named = "kind" in config.coder.model_fields_set
     paced = _names_warmup(config)
     given, config = config, _with_method(config, dataset)
     if config.data.ignore_labels and not given.data.ignore_labels:
-        dataset = open_items(config.data)  # with what lay beside its one folder
+        # with what lay beside its one folder
+        dataset = open_items(config.data, processes)
     config = with_parts(config)
     config = _with_network(config, dataset, network_from)
     data = config.data
     if dataset.holds_images:
         dataset = dataset.reading(side=data.side, channels=data.channels)
-    supervision = supervision_of(dataset, data)
+    supervision = supervision_of(dataset, data, processes)
     _check_classes(config, supervision)
     config = changed(config, data={"protocol": supervision.protocol})
     split = supervision.split(config.data)
@@ -192,18 +207,37 @@ def with_parts(config: TrainingConfig) -> TrainingConfig:
     return changed(config, **tables, network=network, coder={"learn": learn})
 
 
-def open_items(settings: DataSettings) -> Dataset:
-    """The data set of the settings."""
+def open_items(settings: DataSettings, processes: Processes | None = None) -> Dataset:
+    """The data set of the settings; of one in shards, what this process has of it."""
+    labelled = (
+        settings.pairs is None
+        and settings.triplets is None
+        and not settings.ignore_labels
+    )
+    address = settings.source if settings.sharded else None
+    address = address or shards_at(settings.source, settings.root)
+    if address is not None:
+        return _open_part(address, settings, labelled, processes or Processes())
     return open_dataset(
         settings.source,
         settings.root,
         side=settings.side,
         channels=settings.channels,
         skip_bad=settings.skip_bad,
-        labelled=settings.pairs is None
-        and settings.triplets is None
-        and not settings.ignore_labels,
+        labelled=labelled,
     )
+
+
+def _open_part(
+    address: str, settings: DataSettings, labelled: bool, processes: Processes
+) -> Dataset:
+    """What this process has of a source in shards, with what all have to know."""
+    read = (settings.side, settings.channels, settings.skip_bad, labelled)
+    options = ImageOptions(*read)
+    rank, world = processes.rank, processes.world
+    kept = None if settings.cache is None else Path(settings.cache)
+    part = list_part(reader_of(address), options, rank, world, settings.lanes, kept)
+    return part.dataset(processes.exchanged(part.summary()), rank)
 
 
 def divided(dataset: Dataset, settings: DataSettings) -> Split:

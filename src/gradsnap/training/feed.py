@@ -20,9 +20,9 @@ from gradsnap.data import (
 )
 from gradsnap.inference.embedding import embed
 from gradsnap.losses import Target
-from gradsnap.training.batches import Part
+from gradsnap.training.batches import Batches, Drawn, Part
 from gradsnap.training.config import TrainingConfig
-from gradsnap.training.processes import Processes
+from gradsnap.training.processes import Processes, share
 from gradsnap.training.supervision import Supervision
 from gradsnap.triplets import Triplets
 
@@ -42,6 +42,8 @@ class Batch(NamedTuple):
     """Of the rows of all processes: labels (n,) or (n, L), or relations (n, n)."""
     triplets: Triplets | None
     """Rows of all processes that form triplets, where drawn beforehand."""
+    mine: slice
+    """Which of all rows the inputs are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +62,34 @@ class Feed:
     def batches(self, start: int, stop: int) -> Iterator[Batch]:
         """The batches of the steps from start to stop; the same after a resume."""
         drawn = self.supervision.batches(self.config, self.split.train)
-        part = Part(drawn, start, stop, self.processes.rank, self.processes.world)
-        reader = loader(self.dataset, part, self.config.data.workers)
+        reader = loader(
+            self.dataset, self._part(drawn, start, stop), self.config.data.workers
+        )
         several = itertools.islice(drawn, start, stop)
-        for step, one, (items, _) in zip(itertools.count(start), several, reader):
+        for step, one, (items, labels) in zip(itertools.count(start), several, reader):
             inputs = self.prepare(self._augment(items.to(self.device), step))
-            target = self.supervision.target(one.indices).to(self.device)
+            target, mine = self._told(one, labels)
             triplets = one.triplets and one.triplets.to(self.device)
-            yield Batch(inputs, target, triplets)
+            yield Batch(inputs, target.to(self.device), triplets, mine)
+
+    def _part(self, drawn: Batches, start: int, stop: int) -> Part:
+        """The rows that this process reads."""
+        return Part(drawn, start, stop, self.processes.rank, self.processes.world)
+
+    def _told(self, drawn: Drawn, labels: Tensor) -> tuple[Target, slice]:
+        """What is known of the whole batch, and which of its rows were read here.
+
+        Args:
+            drawn: the batch.
+            labels: of the rows that were read, (b,) or (b, L).
+        """
+        mine = share(len(drawn.indices), self.processes.rank, self.processes.world)
+        return self.supervision.target(drawn.indices), mine
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether each process has items of its own, so that all must embed."""
+        return False
 
     def embed(self, module: nn.Module, indices: Tensor) -> Tensor:
         """Embeddings (n, dim) of items by the module, on its device."""

@@ -48,9 +48,10 @@ def train(
         with torch.autocast("cuda", torch.bfloat16, _autocasts(config, feed.device)):
             embeddings = network(batch.inputs).float()
         passed = method.through_layer(embeddings)  # as they are, or as codes say
-        plain = processes.gathered(embeddings, len(batch.target))
+        total, mine = len(batch.target), batch.mine
+        plain = processes.gathered(embeddings, total, mine)
         same = passed is embeddings
-        every = plain if same else processes.gathered(passed, len(batch.target))
+        every = plain if same else processes.gathered(passed, total, mine)
         loss = method.similarity_loss(plain, every, batch.target, batch.triplets)
         # A regularizer looks at the embeddings themselves, whatever the layer gives.
         loss = loss + method.regularizer(plain, method.coder)
@@ -108,8 +109,9 @@ def fit_coder(learner: Learner, feed: Feed, processes: Processes) -> None:
     """Fits the coder to the training part, once for all processes."""
     train_part = feed.split.train
     rows = feed.embed(learner.trained, train_part)
+    labels = feed.supervision.labels(train_part)
     if processes.first:
-        learner.method.coder.fit(rows, feed.supervision.labels(train_part))
+        learner.method.coder.fit(rows, labels)
     processes.share_from_first(learner.method.coder)
 
 

@@ -48,8 +48,10 @@ def measure(learner: Learner, embeddings: Tensor, loss: Tensor) -> Record:
         "step": learner.step,
         "loss": float(loss),
         "rate": learner.optimizer.param_groups[0]["lr"],
-        "norm": float(embeddings.norm(dim=1).mean()),
     }
+    if not len(embeddings):  # all rows of the batch came from other processes
+        return record
+    record["norm"] = float(embeddings.norm(dim=1).mean())
     coder, layer = learner.method.coder, learner.method.layer
     if isinstance(coder, Quantizer) and coder.fitted:
         record["relative_error"] = coder.relative_error(embeddings)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,6 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gradsnap.coders.coder import Reduce
 from gradsnap.training.meeting import fresh_store
+
+Value = TypeVar("Value")
 
 TIMEOUT = timedelta(minutes=30)
 """How long a process waits for one that has stopped answering."""
@@ -49,8 +51,32 @@ class Processes:
             for tensor in module.state_dict().values():
                 dist.broadcast(tensor, src=0)
 
-    def gathered(self, rows: Tensor, total: int) -> Tensor:
-        """The rows (total, dim) of all processes, of this one's share of them.
+    def exchanged(self, value: Value) -> list[Value]:
+        """The values of all processes, in their order; small ones."""
+        if self.world == 1:
+            return [value]
+        values: list[Any] = [None] * self.world
+        dist.all_gather_object(values, value)
+        return values
+
+    def filled(self, rows: Tensor, total: int, mine: slice | Tensor) -> Tensor:
+        """The rows (total, …) of all processes, where each knows its own (m, …).
+
+        Args:
+            rows: of this process.
+            total: of all processes.
+            mine: where these rows lie in all, a slice or bool (total,).
+        """
+        every = rows.new_zeros(total, *rows.shape[1:])
+        every[mine] = rows
+        if self.world > 1:
+            reducible = every.cuda() if dist.get_backend() == "nccl" else every
+            dist.all_reduce(reducible)
+            every = reducible.to(rows.device)
+        return every
+
+    def gathered(self, rows: Tensor, total: int, mine: slice) -> Tensor:
+        """The rows (total, dim) of all processes, of which this one has ``mine``.
 
         Every process computes the same loss of all rows, and the gradient of its own
         share comes back, multiplied so that the mean over processes, as DDP takes it,
@@ -58,7 +84,7 @@ class Processes:
         """
         if self.world == 1:
             return rows
-        all_rows: Tensor = _Gather.apply(rows, total, self)  # type: ignore[no-untyped-call]
+        all_rows: Tensor = _Gather.apply(rows, total, mine, self.world)  # type: ignore[no-untyped-call]
         return all_rows
 
     def parallel(self, module: nn.Module, device: torch.device) -> nn.Module:
@@ -89,7 +115,13 @@ class Processes:
 
 @contextlib.contextmanager
 def joined_processes(device: torch.device) -> Iterator[Processes]:
-    """The processes ``torchrun`` started, joined; this one alone otherwise."""
+    """The processes ``torchrun`` started, joined; this one alone otherwise.
+
+    Inside of itself it gives those that are joined already.
+    """
+    if dist.is_initialized():
+        yield Processes(dist.get_rank(), dist.get_world_size())
+        return
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         yield Processes()
@@ -119,14 +151,13 @@ def share(count: int, rank: int, world: int) -> slice:
 
 class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, total: int, processes: Processes) -> Tensor:
-        ctx.mine = share(total, processes.rank, processes.world)
-        ctx.world = processes.world
+    def forward(ctx: Any, rows: Tensor, total: int, mine: slice, world: int) -> Tensor:
+        ctx.mine, ctx.world = mine, world
         all_rows = rows.new_zeros(total, *rows.shape[1:])
-        all_rows[ctx.mine] = rows
+        all_rows[mine] = rows
         dist.all_reduce(all_rows)
         return all_rows
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return gradient[ctx.mine] * ctx.world, None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return gradient[ctx.mine] * ctx.world, None, None, None

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from gradsnap.data import Dataset
+from gradsnap.data import Dataset, ShardedDataset
 from gradsnap.errors import InputError
 from gradsnap.files import make_folder, write_text
 from gradsnap.inference.model import CONFIG, WEIGHTS, Model
@@ -19,6 +19,7 @@ from gradsnap.training.learner import new_learner, new_network, trunk_is_kept
 from gradsnap.training.loop import train
 from gradsnap.training.processes import Processes, joined_processes
 from gradsnap.training.settings import to_toml
+from gradsnap.training.shard_feed import ShardFeed
 from gradsnap.training.start import start
 from gradsnap.training.watch import TrainingWatch
 
@@ -43,13 +44,14 @@ def run_training(
         The model, on the first of several processes; None on the others.
     """
     check_free(out)
-    _device(config)  # before the data, which may take long to open
-    return train_settled(
-        settled(config, network_from),
-        out,
-        tensorboard=tensorboard,
-        network_from=network_from,
-    )
+    device = device_of(config)  # before the data, which may take long to open
+    with joined_processes(device) as processes:
+        return train_settled(
+            settled(config, network_from, processes),
+            out,
+            tensorboard=tensorboard,
+            network_from=network_from,
+        )
 
 
 def check_free(out: Path) -> None:
@@ -67,7 +69,7 @@ def train_settled(
 ) -> Model | None:
     """The same with a configuration that is filled in and data that are open."""
     config, dataset, split, supervision = ready
-    device = _device(config)
+    device = device_of(config)
     with joined_processes(device) as processes, torch.random.fork_rng():
         network = new_network(config.network, config.run.seed, network_from)
         if processes.first:
@@ -75,7 +77,10 @@ def train_settled(
             write_text(out / CONFIG, to_toml(config))
         items, prepare = _prepared(config, dataset, network, out, device, processes)
         known = supervision.looking_at(items)
-        feed = Feed(items, split, known, prepare, config, device, processes)
+        rest = (split, known, prepare, config, device, processes)
+        feed = Feed(items, *rest)
+        if isinstance(items, ShardedDataset):
+            feed = ShardFeed(items, *rest)
         start(network, feed, config)
         classes, labels = supervision.num_classes, supervision.labels(split.train)
         learner = new_learner(config, classes, network, device, labels)
@@ -83,9 +88,10 @@ def train_settled(
         watch.resume()
         with watch.logging(tensorboard):
             train(learner, feed, config, watch, processes)
-        model = watch.finish() if processes.first else None
+        processes.wait()  # the best checkpoint is written
+        model = watch.finish() if processes.first or feed.is_shared else None
         processes.wait()  # none leaves before all are done
-        return model
+        return model if processes.first else None
 
 
 def _prepared(
@@ -103,7 +109,7 @@ def _prepared(
     prepare: nn.Module = network.preprocess
     if trunk_is_kept(config):
         path = trunk_file(dataset, network, Path(config.data.cache or out / "cache"))
-        if processes.first:
+        if processes.first or isinstance(dataset, ShardedDataset):
             engine, workers = config.network.engine, config.data.workers
             write_trunk_outputs(dataset, network, path, workers, engine)
         processes.wait()
@@ -111,7 +117,12 @@ def _prepared(
     return dataset, prepare
 
 
-def _device(config: TrainingConfig) -> torch.device:
+def device_of(config: TrainingConfig) -> torch.device:
+    """The device of the settings, or CUDA where there is one.
+
+    Raises:
+        InputError: it is not there.
+    """
     name = config.run.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)

@@ -136,7 +136,8 @@ class TrainingWatch:
         spec = NetworkSpec(network.name, options, data.side, data.channels)
         coder = learner.method.coder
         model = Model(learner.network, coder, spec, card, self.out)
-        model.save(self.out, to_toml(self.config))
+        if self.processes.first:
+            model.save(self.out, to_toml(self.config))
         learner.network.requires_grad_(False).eval()
         for codebooks in learner.codebooks():
             codebooks.requires_grad_(False)

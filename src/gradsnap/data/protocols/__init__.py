@@ -1,5 +1,10 @@
 """Protocols as values: how a data set is divided for training and for searching."""
 
+from gradsnap.data.protocols.by_name import (
+    NAME_PROTOCOLS,
+    NameProtocol,
+    SampledSplit,
+)
 from gradsnap.data.protocols.by_pair import (
     PAIR_PROTOCOLS,
     PairProtocol,
@@ -25,16 +30,19 @@ PROTOCOLS: dict[str, type[Protocol]] = {
 """Every protocol by its short name; being in here is being tested."""
 
 __all__ = [
+    "NAME_PROTOCOLS",
     "PAIR_PROTOCOLS",
     "PROTOCOLS",
     "ROW_PROTOCOLS",
     "FractionProtocol",
     "IlsvrcProtocol",
+    "NameProtocol",
     "NuswideProtocol",
     "PairProtocol",
     "PaperProtocol",
     "Protocol",
     "RowProtocol",
+    "SampledSplit",
     "Split",
     "UnseenClasses",
     "components",

@@ -43,17 +43,22 @@ class Split:
     train if most of the database does, of items set apart if not."""
 
     @property
+    def num_training(self) -> int:
+        """Items that train; more than ``train`` has where that is a sample."""
+        return len(self.train)
+
+    @property
     def hash(self) -> str:
         """16 hexadecimal digits that name the split: sha256 of its index lists."""
         digest = hashlib.sha256()
-        for field in fields(self):
+        for field in fields(Split):
             indices = getattr(self, field.name).numpy().astype("<i8")
             digest.update(f"{field.name} {len(indices)}\n".encode())
             digest.update(indices.tobytes())
         return digest.hexdigest()[:16]
 
     def __repr__(self) -> str:
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts = {field.name: getattr(self, field.name) for field in fields(Split)}
         sizes = (f"{name}={len(indices)}" for name, indices in parts.items())
         return f"Split({', '.join(sizes)}, hash={self.hash!r})"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from gradsnap.data import DATASETS
 from gradsnap.data.vectors import READERS
 from gradsnap.errors import InputError
+from gradsnap.places import place_of
 from gradsnap.scale.kinds import is_table
-from gradsnap.scale.places import place_of
 from gradsnap.scale.shard import SHARD_ROWS, Source
 from gradsnap.scale.sources.image_folder import ImageFolder
 from gradsnap.scale.sources.lance_rows import LanceRows

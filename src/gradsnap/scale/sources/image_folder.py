@@ -12,8 +12,8 @@ from gradsnap.data.folders import is_image
 from gradsnap.data.images import FORMAT_OF
 from gradsnap.errors import InputError
 from gradsnap.index.segment_columns import storable
-from gradsnap.scale.places import Entry, Place, place_of
-from gradsnap.scale.remembered import Remembered
+from gradsnap.places import Entry, Place, place_of
+from gradsnap.remembered import Remembered
 from gradsnap.scale.shard import CHUNK_ROWS, SHARD_ROWS, Chunk, Shard, shard_of
 
 READERS = 16

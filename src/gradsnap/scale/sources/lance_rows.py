@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gradsnap.data.table_columns import Columns, columns_of
 from gradsnap.extras import require_lance
-from gradsnap.scale.columns import Columns, columns_of
 from gradsnap.scale.shard import CHUNK_ROWS, Chunk, Shard, shard_of
+from gradsnap.scale.table_chunks import chunk_of
 
 
 class LanceRows:
@@ -47,7 +48,7 @@ class LanceRows:
         for batch in fragment.to_batches(
             columns=self.columns.read, batch_size=CHUNK_ROWS
         ):
-            yield self.columns.chunk(batch, str(shard.part), row)
+            yield chunk_of(self.columns, batch, str(shard.part), row)
             row += len(batch)
 
     def _opened(self) -> Any:

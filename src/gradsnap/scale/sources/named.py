@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from gradsnap.data import Dataset, open_dataset
-from gradsnap.scale.remembered import Remembered
+from gradsnap.remembered import Remembered
 from gradsnap.scale.shard import CHUNK_ROWS, SHARD_ROWS, Chunk, Shard, shard_of
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradsnap.data.mapped import check_matrix
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.scale.places import place_of
+from gradsnap.places import place_of
 from gradsnap.scale.shard import Chunk, Shard, shard_of
 
 ROWS_AT_ONCE = 8192

@@ -4,11 +4,12 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gradsnap.data.table_columns import Columns, columns_of
 from gradsnap.errors import FileFormatError
-from gradsnap.scale.columns import Columns, columns_of
-from gradsnap.scale.places import place_of
-from gradsnap.scale.remembered import Remembered
+from gradsnap.places import place_of
+from gradsnap.remembered import Remembered
 from gradsnap.scale.shard import CHUNK_ROWS, SHARD_ROWS, Chunk, Shard, shard_of
+from gradsnap.scale.table_chunks import chunk_of
 
 
 class ParquetFiles:
@@ -64,7 +65,7 @@ class ParquetFiles:
         for batch in self._files(self.address, path).iter_batches(
             CHUNK_ROWS, row_groups=groups, columns=self.columns.read
         ):
-            yield self.columns.chunk(batch, name, row)
+            yield chunk_of(self.columns, batch, name, row)
             row += len(batch)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gradsnap.data.folders import is_image
+from gradsnap.data.shards.tar_shards import sample_key
 from gradsnap.errors import FileFormatError
-from gradsnap.scale.places import place_of
+from gradsnap.places import place_of
 from gradsnap.scale.shard import CHUNK_ROWS, Chunk, Shard, shard_of
 
 BESIDE = {".cls": "label", ".txt": "text", ".json": "json"}
@@ -59,8 +60,7 @@ class TarFiles:
         key, image = "", None
         beside: dict[str, str] = {}
         for member, data in self._members(path):
-            folder, _, base = member.rpartition("/")
-            own = posixpath.join(folder, base.partition(".")[0])
+            base, own = posixpath.basename(member), sample_key(member)
             if own != key:
                 if image is not None:
                     yield f"{name}/{key}", image, beside

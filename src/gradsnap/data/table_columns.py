@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gradsnap.data.parquet import VECTOR_COLUMNS
+from gradsnap.data.parquet import VECTOR_COLUMNS, as_matrix
 from gradsnap.errors import InputError
-from gradsnap.scale.shard import Chunk
 
 ID_COLUMNS = ("id", "key", "name", "path")
 IMAGE_COLUMNS = ("image", "bytes", "jpg", "png", "webp", "content")
@@ -34,19 +34,6 @@ class Columns(NamedTuple):
 
         kinds = [("id", id_type(given.field(self.id).type) if self.id else text_type())]
         return arrow.schema([*kinds, *(given.field(name) for name in self.metadata)])
-
-    def chunk(self, batch: Any, name: str, first: int) -> Chunk:
-        """Rows of a record batch, the first of which is row ``first`` of its file."""
-        import pyarrow as arrow
-
-        if self.id is None:
-            ids: Any = [f"{name}:{first + row}" for row in range(len(batch))]
-        else:
-            ids = batch.column(self.id).to_pylist()
-        values = batch.column(self.item)
-        items: Any = _images(values) if self.images else _vectors(values, name)
-        table = arrow.Table.from_batches([batch]).select(list(self.metadata))
-        return Chunk(ids, items, table if self.metadata else None)
 
 
 def text_type() -> Any:
@@ -84,6 +71,17 @@ def columns_of(schema: Any, where: str) -> Columns:
     return Columns(identity, item, image is not None, tuple(more))
 
 
+def holds_images(path: str) -> bool:
+    """Whether a Parquet file of this machine has a column of images."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        return columns_of(parquet.read_schema(path), path).images
+    except (InputError, OSError, pyarrow.ArrowException):
+        return False  # whoever reads it says what is wrong
+
+
 def _holds(schema: Any, name: str) -> bool:
     """Whether a column holds bytes, or as Hugging Face writes them a struct of them."""
     from pyarrow import types
@@ -109,7 +107,8 @@ def _is_plain(kind: Any) -> bool:
     )
 
 
-def _images(values: Any) -> list[bytes]:
+def image_bytes(values: Any) -> list[bytes]:
+    """The encoded images of a column; empty where a row has none."""
     from pyarrow import types
 
     if types.is_struct(values.type):
@@ -117,8 +116,6 @@ def _images(values: Any) -> list[bytes]:
     return [one or b"" for one in values.to_pylist()]
 
 
-def _vectors(values: Any, name: str) -> Any:
+def vector_rows(values: Any, name: str) -> NDArray[np.float32]:
     """A column of lists of one length as float32 (rows, length)."""
-    from gradsnap.data.parquet import as_matrix
-
     return as_matrix(values, name).astype(np.float32, copy=False)

@@ -1,9 +1,11 @@
 """Where data lie: a path here, or an address that pyarrow or fsspec opens."""
 
+import contextlib
 import datetime
 import functools
 import os
 import posixpath
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from gradsnap.errors import InputError
@@ -95,6 +97,20 @@ def _listed_here(path: str) -> list[Entry]:
             time = datetime.datetime.fromtimestamp(stat.st_mtime, datetime.UTC)
             found.append(Entry(one.name, one.is_file(), stat.st_size, time))
     return found
+
+
+@contextlib.contextmanager
+def reaching(address: str) -> Iterator[None]:
+    """A file system that does not answer, or not so, is one sentence.
+
+    Raises:
+        InputError: what lies at the address cannot be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        first = str(error).strip().partition("\n")[0]
+        raise InputError(f"{address} cannot be read: {first}") from error
 
 
 def place_of(word: str | os.PathLike[str]) -> Place:
