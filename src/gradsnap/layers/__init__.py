@@ -118,7 +118,6 @@ def build_layer(name: str, coder: Coder, **options: object) -> nn.Module:
 
 
 __all__ = [
-    "CODE_LAYERS",
     "LAYERS",
     "LEARNING_LAYERS",
     "CodeSnapping",
