@@ -40,11 +40,11 @@ class Fused(NamedTuple):
 def can_fuse(rule: Rule, quantizer: Quantizer, *given: Tensor) -> bool:
     """Whether ``fused`` serves for gradient and embeddings, (n, dim) each."""
     own = type(rule) is SnappingRule and rule.falloff is gaussian
-    if not (own and type(quantizer) is ProductQuantizer and quantizer.fitted):
+    if not (own and type(quantizer) is ProductQuantizer):
         return False
     tensors = (quantizer.codebooks, *given)
     plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
-    if not plain or can_loop(given[0]) or _kernels() is None:
+    if not plain or can_loop(given[0]) or _kernels() is None or not quantizer.fitted:
         return False
     rows = [one.detach().contiguous().numpy() for one in given]
     return all(map(_kernels().can_be_squared, rows))  # type: ignore[union-attr]
