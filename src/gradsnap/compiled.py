@@ -28,9 +28,28 @@ def compiled(function: Function) -> Function:
     Sums may not be re-ordered (the twins in torch must agree to the bit), but NaN and
     the sign of zero need no care: rows are checked before they come here.
     """
+    return _compiled(function, {"nnan", "nsz"})
+
+
+def compiled_loosely(function: Function) -> Function:
+    """The same where sums may be re-ordered: its twin in torch does so as well.
+
+    Wide registers then add up several numbers at once, and a division by zero is no
+    error; what comes out differs from the twin's by rounding.
+    """
+    free = {"nnan", "nsz", "reassoc", "contract"}
+    return _compiled(function, free, error_model="numpy")
+
+
+def compiled_strictly(function: Function) -> Function:
+    """The same where NaN and infinity may come, to be noticed; sums are re-ordered."""
+    return _compiled(function, {"reassoc"})
+
+
+def _compiled(function: Function, fastmath: set[str], **options: Any) -> Function:
     import numba
 
-    compile_: Any = numba.njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+    compile_: Any = numba.njit(nogil=True, cache=True, fastmath=fastmath, **options)
     made: Function = compile_(function)
     return made
 

@@ -16,15 +16,17 @@ entries, and only the one chosen codeword is decoded.
 
 import dataclasses
 import itertools
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
 
-from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.coder import full_precision
+from gradsnap.coders.quantizers import ProductQuantizer, Quantizer
 from gradsnap.coders.tables import sums_of_own
 from gradsnap.errors import InputError, NotFittedError
+from gradsnap.layers.fused import can_fuse, fused
 from gradsnap.layers.rules import Rule, SnappingRule, length, positive
 
 
@@ -129,17 +131,33 @@ class GradientSnapping(nn.Module):
     @torch.no_grad()
     def snap(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
         """The snapped gradient Δy (n, dim) of gradient and embeddings (n, dim)."""
-        finite = self._checked(gradient, embeddings)
-        with torch.autocast(gradient.device.type, enabled=False):
+        with full_precision(gradient):
+            if can_fuse(self.rule, self.quantizer, gradient, embeddings):
+                return self._fused(gradient, embeddings)
+            finite = self._checked(gradient, embeddings)
             clean = gradient if finite is None else gradient.nan_to_num(0, 0, 0)
             snapped = self._snap(clean, embeddings).to(gradient.dtype)
         return snapped if finite is None else snapped.where(finite, gradient)
 
+    def _fused(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
+        """``_snap`` in one compiled pass; finds codes on the way, for an update."""
+        rule = cast(SnappingRule, self.rule)
+        product = cast(ProductQuantizer, self.quantizer)
+        found = fused(rule, product, gradient, embeddings, self._count())
+        self.last = Snapped(found.conformity, found.distance, found.accepted)
+        product._remember(embeddings, found.nearest)
+        return found.snapped
+
+    def _count(self) -> int:
+        """T, or all codewords if these are fewer."""
+        quantizer = self.quantizer
+        every: int = quantizer.codebook_size**quantizer.num_codebooks
+        return min(self.neighbors, every)
+
     def _snap(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
         quantizer = self.quantizer
         y, g = embeddings.to(quantizer.dtype), gradient.to(quantizer.dtype)
-        count = min(self.neighbors, quantizer.codebook_size**quantizer.num_codebooks)
-        distances, codes = quantizer._candidates(y, count)
+        distances, codes = quantizer._candidates(y, self._count())
         along = sums_of_own(quantizer._inner_products(g), codes)  # ⟨g, c⟩, (n, T)
         slopes = (g * y).sum(dim=1, keepdim=True) - along  # ⟨g, y − c⟩
         place, weight = self.rule.choose(distances, slopes)

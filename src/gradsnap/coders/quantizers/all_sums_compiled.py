@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.beam_compiled import lowest
-from gradsnap.coders.quantizers.candidates_compiled import BINS, order_smallest, settle
+from gradsnap.coders.quantizers.smallest_compiled import BINS, order_smallest, settle
 from gradsnap.compiled import compiled
 
 Array = NDArray[Any]

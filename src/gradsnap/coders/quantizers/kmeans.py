@@ -39,14 +39,23 @@ def assign(x: Tensor, centroids: Tensor) -> Tensor:
     Returns:
         Indices (B, n), int64.
     """
-    half_norms = centroids.square().sum(dim=2)[:, None] / 2  # (B, 1, K)
-    turned = centroids.transpose(1, 2)
+    norms = centroids.square().sum(dim=2)[:, None]  # (B, 1, K)
     rows = max(1, CHUNK_ENTRIES // (centroids.shape[0] * centroids.shape[1]))
     parts = [
-        argmin_(torch.baddbmm(half_norms, part, turned, alpha=-1))
-        for part in x.split(rows, dim=1)
+        argmin_(half_distances(part, centroids, norms)) for part in x.split(rows, dim=1)
     ]
     return torch.cat(parts, dim=1)
+
+
+def half_distances(x: Tensor, centroids: Tensor, norms: Tensor) -> Tensor:
+    """‖c‖²/2 − ⟨x, c⟩, half of the squared distance less ‖x‖²/2: (B, n, K).
+
+    Args:
+        x: (B, n, d).
+        centroids: (B, K, d).
+        norms: ‖c‖², (B, 1, K).
+    """
+    return torch.baddbmm(norms, x, centroids.transpose(1, 2), beta=0.5, alpha=-1)
 
 
 def accumulate(x: Tensor, assignment: Tensor, size: int) -> tuple[Tensor, Tensor]:

@@ -9,13 +9,9 @@ from torch.nn import functional
 from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.block_tables import block_tables, can_loop
 from gradsnap.coders.quantizers.candidates import smallest_sums
-from gradsnap.coders.quantizers.kmeans import (
-    accumulate,
-    assign,
-    best_kmeans,
-    follow,
-    kmeans,
-)
+from gradsnap.coders.quantizers.following import follow_batch, statistics
+from gradsnap.coders.quantizers.kmeans import assign, best_kmeans, kmeans
+from gradsnap.coders.quantizers.known_codes import KnownCodes, known
 from gradsnap.coders.quantizers.quantizer import (
     Candidates,
     Common,
@@ -51,6 +47,8 @@ class ProductQuantizer(Quantizer):
         >>> quantizer.bits, tuple(codes.shape), codes.dtype
         (12, (500, 3), torch.uint8)
     """
+
+    _known: KnownCodes | None = None
 
     def __init__(
         self, dim: int, num_codebooks: int, codebook_size: int, **common: Unpack[Common]
@@ -113,11 +111,17 @@ class ProductQuantizer(Quantizer):
         return torch.cat([head.flatten(1), tail.flatten(1)], dim=1)
 
     def _update(self, x: Tensor, reduce: Reduce) -> None:
-        blocks = self.blocks(x)
-        found = accumulate(blocks, assign(blocks, self.codebooks), self.codebook_size)
-        batch = torch.cat([found[0][..., None], found[1]], dim=2)
+        known, self._known = self._known, None
+        codes = None if known is None else known.of(x, self.codebooks)
+        codes = self._encode(x) if codes is None else codes
+        rows, _ = self._in_blocks(x)
+        batch = statistics(rows, codes, self.codebook_size, self.width)
         reduce(batch)
-        follow(self.codebooks, self.counts, batch[..., 0], batch[..., 1:], self.decay)
+        follow_batch(self.codebooks, self.counts, batch, self.decay)
+
+    def _remember(self, x: Tensor, codes: Tensor) -> None:
+        """Spares the next ``update`` to find codes (n, M) of x (n, dim) once more."""
+        self._known = known(x, self.codebooks, codes)
 
     def _candidates(self, x: Tensor, k: int) -> Candidates:
         size = self.num_codebooks * max(self.codebook_size, k)

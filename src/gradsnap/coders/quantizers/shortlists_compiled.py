@@ -4,7 +4,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gradsnap.coders.quantizers.beam_compiled import lane_minima, lowest
+from gradsnap.coders.quantizers.beam_compiled import lane_minima
 from gradsnap.compiled import compiled
 
 Array = NDArray[Any]
@@ -12,37 +12,53 @@ Lists = tuple[Array, Array, Array]
 """Gaps and codewords of a list, (room,) each, and scratch (K + 1,)."""
 
 LANES = 16
-FEW = 4
-"""Gaps of each codebook by which the limit is guessed."""
+FEW = 5
+"""Codewords of each codebook by which the limit is guessed."""
 
 
 @compiled
-def _reach(lanes: Array, low: float) -> Any:
-    """How far the nearest codewords are beyond the very nearest, summed.
+def _reach(lanes: Array, wide: int) -> tuple[Any, Any]:
+    """How far the nearest codewords are beyond the very nearest.
 
     Args:
-        lanes: the least entry of each lane, (lanes,); overwritten.
-        low: the least of all.
+        lanes: the least entry of each lane, (lanes,); the least of them comes first.
+        wide: at most as many as there are lanes.
+
+    Returns:
+        The gaps of the ``FEW`` nearest, summed, and a bound on the gap of the
+        ``wide``-th nearest.
     """
-    total = low - low
-    for i in range(min(FEW + 1, lanes.shape[0])):
-        at = i
+    total = lanes[0] - lanes[0]
+    for i in range(min(max(FEW, wide), lanes.shape[0])):
+        least = lanes[i]
         for j in range(i + 1, lanes.shape[0]):
-            at = j if lanes[j] < lanes[at] else at
-        lanes[i], lanes[at] = lanes[at], lanes[i]
-        total += lanes[i] - low
-    return total
+            other = lanes[j]
+            lanes[j] = max(least, other)
+            least = min(least, other)
+        lanes[i] = least
+        if i < FEW:
+            total += lanes[i] - lanes[0]
+    return total, lanes[wide - 1] - lanes[0]
 
 
 @compiled
-def look(tables: Array, lows: Array, lanes: Array, scratch: Array) -> Any:
-    """Fills the least entry of each codebook (M,); returns the reach of them all."""
-    total = lows[0] - lows[0]
+def look(
+    tables: Array, lows: Array, lanes: Array, scratch: Array, wide: int
+) -> tuple[Any, Any]:
+    """Fills the least entry of each codebook (M,); returns the reach of them all.
+
+    Returns:
+        How far the nearest codewords are, summed, and a limit below which there are
+        ``wide ** M`` sums, less the least.
+    """
+    total, bound = lows[0] - lows[0], lows[0] - lows[0]
     for m in range(tables.shape[0]):
         lane_minima(tables[m], lanes, scratch)
-        lows[m] = lowest(lanes)
-        total += _reach(lanes, lows[m])
-    return total
+        gaps, widest = _reach(lanes, wide)
+        lows[m] = lanes[0]
+        total += gaps
+        bound += widest
+    return total, bound
 
 
 @compiled

@@ -1,0 +1,129 @@
+"""The layer's backward in one product and one compiled pass, where that can be done.
+
+For product codes in single precision on a CPU, and the layer's own rule. What comes out
+is what ``GradientSnapping`` finds step by step in torch, up to rounding, in a fraction
+of the time: candidates are neither sorted nor written down.
+"""
+
+import itertools
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradsnap.coders.quantizers import ProductQuantizer, Quantizer
+from gradsnap.coders.quantizers.block_tables import can_loop
+from gradsnap.coders.quantizers.candidates import ROWS_PER_THREAD
+from gradsnap.coders.quantizers.kmeans import half_distances
+from gradsnap.coders.quantizers.quantizer import chunks
+from gradsnap.compiled import kernels, spread
+from gradsnap.layers.rules import Rule, SnappingRule, gaussian
+
+
+class Fused(NamedTuple):
+    """What became of a batch."""
+
+    snapped: Tensor
+    """Δy, (n, dim)."""
+    conformity: Tensor
+    """Cosine between the gradient and y − c*, (n,)."""
+    distance: Tensor
+    """Distance to the chosen codeword, (n,)."""
+    accepted: Tensor
+    """Whether the row was snapped, (n,), bool."""
+    nearest: Tensor
+    """The nearest codeword of each block, (n, num_codebooks), int64."""
+
+
+def can_fuse(rule: Rule, quantizer: Quantizer, *given: Tensor) -> bool:
+    """Whether ``fused`` serves for gradient and embeddings, (n, dim) each."""
+    own = type(rule) is SnappingRule and rule.falloff is gaussian
+    if not (own and type(quantizer) is ProductQuantizer):
+        return False
+    tensors = (quantizer.codebooks, *given)
+    plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
+    if not plain or can_loop(given[0]) or _kernels() is None or not quantizer.fitted:
+        return False
+    rows = [one.detach().contiguous().numpy() for one in given]
+    return all(map(_kernels().can_be_squared, rows))  # type: ignore[union-attr]
+
+
+def _kernels() -> ModuleType | None:
+    return kernels("gradsnap.layers.snapping_compiled")
+
+
+def fused(
+    rule: SnappingRule,
+    quantizer: ProductQuantizer,
+    gradient: Tensor,
+    embeddings: Tensor,
+    neighbors: int,
+) -> Fused:
+    """Snaps the gradient (n, dim) of embeddings (n, dim).
+
+    Args:
+        rule: λ, and the share where snapping is rejected.
+        quantizer: fitted.
+        gradient: of the loss.
+        embeddings: where it was taken.
+        neighbors: T, how many candidates; at most all codewords there are.
+    """
+    size = quantizer.num_codebooks * quantizer.codebook_size
+    given = zip(chunks(gradient, size), chunks(embeddings, size), strict=True)
+    parts = [_of_chunk(rule, quantizer, *pair, neighbors) for pair in given]
+    if len(parts) == 1:  # a training batch: spare it the copy
+        return parts[0]
+    return Fused(*map(torch.cat, zip(*parts, strict=True)))
+
+
+def _of_chunk(
+    rule: SnappingRule,
+    quantizer: ProductQuantizer,
+    gradient: Tensor,
+    embeddings: Tensor,
+    neighbors: int,
+) -> Fused:
+    """The same for so few rows that their tables can be held."""
+    y, codebooks = quantizer._in_blocks(embeddings.detach().contiguous())
+    g, _ = quantizer._in_blocks(gradient.detach().contiguous())
+    codebooks = codebooks.detach().contiguous()
+    shape = len(y), *codebooks.shape[::2]  # (n, M, width)
+    # What ``assign`` takes the least of: codes that are found here are its own.
+    norms = codebooks.square().sum(dim=2)[:, None]
+    scores = half_distances(y.view(shape).transpose(0, 1), codebooks, norms)
+    done = _empty(y, len(codebooks))
+    rows = scores.numpy(), y.numpy(), g.numpy(), codebooks.numpy()
+    arrays = tuple(one.numpy() for one in done)
+    run, strengths = _kernels().snap_rows, _strengths(rule)  # type: ignore[union-attr]
+    spread(lambda span: run(rows, arrays, span, neighbors, strengths), _spans(len(y)))
+    return Fused(quantizer._join(done[0].view(shape)), *done[1:])
+
+
+def _empty(y: Tensor, num_codebooks: int) -> tuple[Tensor, ...]:
+    """Room for all that is ``Fused``."""
+    count = len(y)
+    accepted = torch.empty(count, dtype=torch.bool)
+    nearest = torch.empty(count, num_codebooks, dtype=torch.int64)
+    return (
+        torch.empty_like(y),
+        y.new_empty(count),
+        y.new_empty(count),
+        accepted,
+        nearest,
+    )
+
+
+def _strengths(rule: SnappingRule) -> tuple[np.float32, np.float32]:
+    """λ, and the share of the gradient where snapping is rejected."""
+    rejected = rule.rejected_strength
+    share = rule.strength if rejected is None else rejected
+    return np.float32(rule.strength), np.float32(share)
+
+
+def _spans(rows: int) -> list[tuple[int, int]]:
+    """The rows of each thread: from, and up to."""
+    parts = max(1, min(torch.get_num_threads(), rows // ROWS_PER_THREAD))
+    ends = [rows * part // parts for part in range(parts + 1)]
+    return list(itertools.pairwise(ends))
