@@ -49,6 +49,20 @@ def test_equal_centroids_come_in_their_order() -> None:
     assert torch.equal(centroids.nearest(drawn(2, 4), 70)[1], torch.arange(70))
 
 
+@pytest.mark.parametrize("count", [1, 5, 6])
+@pytest.mark.parametrize("queries", [2, 40])
+@pytest.mark.parametrize("value", [1e30, 3e38, torch.nan, torch.inf])
+def test_lists_beyond_numbers_are_lists_all_the_same(
+    count: int, queries: int, value: float
+) -> None:
+    rows, x = drawn(6, 4), drawn(queries, 4, seed=1)
+    rows[2], x[1] = 1e25, value
+    found = probing.Centroids.of(rows).nearest(x, count)
+    assert all(len(set(row)) == count for row in found.tolist())
+    assert int(found.min()) >= 0
+    assert int(found.max()) < len(rows)
+
+
 def nearest_pairs(tables: Tensor, count: int) -> Tensor:
     chosen = np.empty((len(tables), count), dtype=np.int64)
     probing_compiled.nearest_pairs(tables.numpy(), chosen)

@@ -37,6 +37,21 @@ def _take(scores: Array, first: int, values: Array, chosen: Array) -> None:
 
 
 @compiled
+def _fill(chosen: Array, none: int) -> None:
+    """Puts columns, ascending, behind those chosen (k,) where ``none`` is left.
+
+    A score that is infinite or no number is smaller than nothing: such columns are
+    the last, and there are as many of them as places.
+    """
+    column = 0
+    for at in range(chosen.shape[0]):
+        if chosen[at] == none:
+            while np.any(chosen[:at] == column):
+                column += 1
+            chosen[at] = column
+
+
+@compiled
 def smallest(scores: Array, values: Array, chosen: Array) -> None:
     """The smallest scores of each row, ascending, equal ones by their column.
 
@@ -52,6 +67,7 @@ def smallest(scores: Array, values: Array, chosen: Array) -> None:
             part = scores[q, start : start + BLOCK]
             _take(part, start, values[q], chosen[q])
         sort(values[q], chosen[q], chosen[q])
+        _fill(chosen[q], scores.shape[1])
 
 
 @compiled
@@ -94,6 +110,7 @@ def nearest_centroids(
             _take(scores, start, values[q], chosen[q])
     for q in range(rows.shape[0]):
         sort(values[q], chosen[q], chosen[q])
+        _fill(chosen[q], halves.shape[0])
 
 
 @compiled
