@@ -341,9 +341,9 @@ def test_a_wider_beam_is_never_worse() -> None:
     assert errors[-1] < errors[0]
 
 
-@pytest.mark.parametrize("beam_size", [0, -3])
-def test_a_beam_must_hold_something(beam_size: int) -> None:
-    with pytest.raises(InputError, match=f"at least 1, got {beam_size}"):
+@pytest.mark.parametrize("beam_size", [0, -3, 65_537, 2**40])
+def test_a_beam_must_hold_something_and_fit(beam_size: int) -> None:
+    with pytest.raises(InputError, match=f"1..65536, got {beam_size}"):
         ResidualQuantizer(DIM, 2, 4, beam_size=beam_size)
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from numpy.lib import format as npy
+from pyarrow import parquet
 
 import gradsnap as gs
 from gradsnap.coders.quantizers.kmeans import argmin_
@@ -156,3 +158,12 @@ def test_a_checkpoint_of_a_step_that_is_none_is_refused(tmp_path: Path) -> None:
     again = commands.run(*words, *TRAINING)
     assert again.code == 1
     assert f"it is of step {2**62}, in a run of 4" in again.err
+
+
+def test_a_table_whose_names_are_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    table = pyarrow.table({"vector": [[1.0, 2.0]] * 3, "zzzz": [1, 2, 3]})
+    parquet.write_table(table, path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"zzzz", b"z\xe3zz"))
+    with pytest.raises(GradsnapError, match=r"rows\.parquet"):
+        open_dataset(str(path))

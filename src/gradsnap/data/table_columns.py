@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.data.parquet import VECTOR_COLUMNS, as_matrix
-from gradsnap.errors import InputError
+from gradsnap.errors import GradsnapError, InputError
+from gradsnap.reading import reading
 
 ID_COLUMNS = ("id", "key", "name", "path")
 IMAGE_COLUMNS = ("image", "bytes", "jpg", "png", "webp", "content")
@@ -73,12 +74,12 @@ def columns_of(schema: Any, where: str) -> Columns:
 
 def holds_images(path: str) -> bool:
     """Whether a Parquet file of this machine has a column of images."""
-    import pyarrow
     from pyarrow import parquet
 
     try:
-        return columns_of(parquet.read_schema(path), path).images
-    except (InputError, OSError, pyarrow.ArrowException):
+        with reading(path, "a Parquet file"):
+            return columns_of(parquet.read_schema(path), path).images
+    except (GradsnapError, OSError):
         return False  # whoever reads it says what is wrong
 
 

@@ -28,6 +28,9 @@ from gradsnap.errors import InputError
 MOST_CODEWORDS = 16_384
 """Pairs of codewords are tabulated: this many codewords take 1 GiB."""
 
+WIDEST_BEAM = 65_536
+"""Room for a beam is taken at once; no search gains from one nearly as wide."""
+
 
 class BeamOptions(Common, total=False):
     """Options of quantizers that search codes by a beam."""
@@ -63,8 +66,8 @@ class SummedQuantizer(Quantizer):
                 f"a {type(self).__name__}, got {num_codebooks} * {codebook_size}; "
                 "use smaller codebooks or a ProductQuantizer"
             )
-        if beam_size < 1:
-            raise InputError(f"beam_size must be at least 1, got {beam_size}")
+        if not 1 <= beam_size <= WIDEST_BEAM:
+            raise InputError(f"beam_size must lie in 1..{WIDEST_BEAM}, got {beam_size}")
         self.beam_size = beam_size
         self.register_buffer(
             "codebooks", torch.zeros(num_codebooks, codebook_size, dim)
