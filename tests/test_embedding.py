@@ -54,6 +54,13 @@ def test_embeddings_may_be_trained_on() -> None:
     nn.Linear(6, 2)(rows).sum().backward()  # an inference tensor would raise
 
 
+def test_openvino_leaves_threads_where_there_is_room() -> None:
+    """Pinned, all processes of a machine would take its first core."""
+    pytest.importorskip("openvino")
+    made = engines._compile(torch.nn.Linear(3, 2), torch.zeros(2, 3), threads=1)
+    assert made.get_property("ENABLE_CPU_PINNING") is False
+
+
 def test_openvino_gives_the_same() -> None:
     pytest.importorskip("openvino")
     digits, net = open_digits(), network()

@@ -238,6 +238,8 @@ def _compile(module: nn.Module, example: Tensor, threads: int) -> Any:
         "PERFORMANCE_HINT": "THROUGHPUT",
         "NUM_STREAMS": threads,  # each computes a part of the rows of its own
         "INFERENCE_NUM_THREADS": threads,
+        # pinned, the first streams of all processes of a machine share its first core
+        "ENABLE_CPU_PINNING": False,
     }
     return openvino.Core().compile_model(graph, "CPU", exact)
 
