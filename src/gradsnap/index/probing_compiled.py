@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_strictly
 from gradsnap.index.heaps_compiled import push, sort
 
 Array = NDArray[Any]
@@ -23,7 +23,7 @@ def _lowest(values: Array) -> Any:
     return low
 
 
-@compiled
+@compiled_strictly  # what is no number must not pass for smaller
 def _take(scores: Array, first: int, values: Array, chosen: Array) -> None:
     """Puts scores (e,), of columns from ``first`` on, into the heap of the smallest."""
     worst = values[0]

@@ -65,8 +65,8 @@ def settled(
     """
     dataset = open_items(config.data, processes)
     named = "kind" in config.coder.model_fields_set
-    paced = _names_warmup(config)
     given, config = config, _with_method(config, dataset)
+    paced = _names_warmup(config)
     if config.data.ignore_labels and not given.data.ignore_labels:
         # with what lay beside its one folder
         dataset = open_items(config.data, processes)
