@@ -206,6 +206,17 @@ def test_choices_are_made_once_for_short_and_once_for_long_codes(bench: Bench) -
     assert chosen_at(4, (4,)) == 4
 
 
+def test_a_curve_has_the_choices_of_the_table(bench: Bench) -> None:
+    whole = replace(bench, quick=False)
+    contender = trained_contenders(whole.trunk.rates)["dhn"]
+    none = map_cells(lambda *_: "")
+    table = Row(whole, "dhn", contender, (8, 24, 32, 48), none)
+    alone = Row(whole, "dhn", contender, (48,), none, chosen_among=(8, 32))
+    (job,) = alone.jobs()
+    assert job.runs == contender.trials + whole.seeds
+    assert alone._chosen_at(48) == table._chosen_at(48) == 32
+
+
 def test_every_fixed_row_is_a_coder() -> None:
     kinds = [coder_of(row) for row in fixed_rows()]
     assert set(kinds) == set(CODERS) - {"sign"}

@@ -33,3 +33,32 @@ def faults(choice: str) -> int:
 def test_freed_memory_is_used_again() -> None:
     assert faults("keep") < 100
     assert faults("give back") > 100
+
+
+TAKE_TURNS = """
+import ctypes, threading
+from pathlib import Path
+from gradsnap.memory import keep_freed_memory
+keep_freed_memory()
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+turn, gate = threading.Lock(), threading.Barrier(8)
+def work():
+    gate.wait()  # all are alive, so that each would have a heap of its own
+    with turn:
+        place = ctypes.c_void_p(library.malloc(2**25))
+        library.memset(place, 1, 2**25)
+        library.free(place)
+    gate.wait()
+threads = [threading.Thread(target=work) for _ in range(8)]
+[one.start() for one in threads], [one.join() for one in threads]
+lines = Path("/proc/self/status").read_text().splitlines()
+print(next(line.split()[1] for line in lines if line.startswith("RssAnon")))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's settings")
+def test_threads_that_take_turns_share_what_is_kept() -> None:
+    command = [sys.executable, "-c", TAKE_TURNS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) / 2**10 < 4 * 32  # MiB; eight heaps would keep 256

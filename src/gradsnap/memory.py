@@ -3,11 +3,15 @@
 import ctypes
 import sys
 
-MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
+MMAP_THRESHOLD, TRIM_THRESHOLD, ARENA_MAX = -3, -1, -8
 """Numbers of glibc's settings, as in ``malloc.h``."""
 
 KEPT = 2**30
 """Bytes of a tensor whose memory is kept when it is freed, and of free memory."""
+
+ARENAS = 2
+"""Heaps that threads share. By default a thread finds eight a core, and each would keep
+the most it ever held: memory of a long job then climbs as its threads take turns."""
 
 
 def keep_freed_memory() -> bool:
@@ -23,5 +27,5 @@ def keep_freed_memory() -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):  # another C library than glibc
         return False
-    settings = (MMAP_THRESHOLD, TRIM_THRESHOLD)
-    return all(library.mallopt(setting, KEPT) for setting in settings)
+    settings = {MMAP_THRESHOLD: KEPT, TRIM_THRESHOLD: KEPT, ARENA_MAX: ARENAS}
+    return all([library.mallopt(name, value) for name, value in settings.items()])

@@ -110,8 +110,9 @@ def evaluate(
 def _known(model: "Model", places: dict[str, Any]) -> "Settled":
     """What the model was trained with, its data where the places say."""
     from gradsnap.errors import InputError
-    from gradsnap.training.defaults import Settled, open_items
+    from gradsnap.training.defaults import Settled
     from gradsnap.training.former import read_config
+    from gradsnap.training.opening import open_items
     from gradsnap.training.settings import changed
     from gradsnap.training.supervision import supervision_of
 

@@ -54,6 +54,8 @@ class Row:
         lengths: of code, in bits.
         cells: makes cells of figures.
         measures: of the rankings.
+        chosen_among: lengths that rate and strength may be chosen at, where these are
+            not the row's own: those of a table whose runs the row shares.
     """
 
     bench: Bench
@@ -62,6 +64,7 @@ class Row:
     lengths: Sequence[int]
     cells: Cells
     measures: Measures = field(default_factory=Measures)
+    chosen_among: Sequence[int] = ()
     _chosen: dict[int, Choice] = field(default_factory=dict, init=False)
 
     def jobs(self) -> list[Job]:
@@ -77,9 +80,8 @@ class Row:
         ]
 
     def _runs(self, bits: int, place: int) -> int:
-        at = chosen_at(bits, self.lengths)
-        before = [chosen_at(one, self.lengths) for one in self.lengths[:place]]
-        chooses = self.contender is not None and at not in before
+        before = [self._chosen_at(one) for one in self.lengths[:place]]
+        chooses = self.contender is not None and self._chosen_at(bits) not in before
         trials = self.bench.limited(self.contender).trials if self.contender else 0
         return self.bench.seeds + (trials if chooses else 0)
 
@@ -99,11 +101,14 @@ class Row:
         return self.cells(self.name, bits, figures)
 
     def _choice(self, contender: Contender, bits: int) -> Generator[str, None, Choice]:
-        at = chosen_at(bits, self.lengths)
+        at = self._chosen_at(bits)
         if at not in self._chosen:
             told = self.bench.choose(contender, at, self.measures)
             self._chosen[at] = yield from told
         return self._chosen[at]
+
+    def _chosen_at(self, bits: int) -> int:
+        return chosen_at(bits, self.chosen_among or self.lengths)
 
     def _failed(self, bits: int, why: str) -> list[Cell]:
         cells = self.cells(self.name, bits, [])

@@ -19,7 +19,8 @@ from gradsnap.progress import track
 from gradsnap.scale.packed_model import PackedModel
 from gradsnap.scale.workers import Workers
 from gradsnap.training.config import DataSettings
-from gradsnap.training.defaults import Settled, open_items
+from gradsnap.training.defaults import Settled
+from gradsnap.training.opening import open_items
 from gradsnap.training.scoring import Labelled, Scores, distances_of, relative_error
 
 ITEMS = 4096

