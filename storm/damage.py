@@ -126,4 +126,4 @@ def changed_value(content: Any, numbers: random.Random) -> None:
     elif way <= 4 and type(inner[key]) is int:
         inner[key] += numbers.choice((-1, 1, 2, -inner[key], inner[key], 2**20))
     else:
-        inner[key] = numbers.choice(VALUES)
+        inner[key] = copy.deepcopy(numbers.choice(VALUES))  # it may be changed next

@@ -2,6 +2,7 @@
 
 import faulthandler
 import os
+import random
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storm import guard, processes, workers
+from storm import damage, guard, processes, workers
 from storm.kills import Kills
 from storm.kind import Kind
 from storm.kinds import KINDS
@@ -154,3 +155,12 @@ def test_nothing_outside_may_be_opened(tmp_path: Path) -> None:
     assert done.returncode == 7
     assert failure_of(CodeExecuted()) == "code executed"
     assert Tally("x").tries == 0
+
+
+def test_a_change_does_not_change_the_next_ones() -> None:
+    before = repr(damage.VALUES)
+    for seed in range(300):  # values put in place are changed in their turn
+        content = {"a": [1, {"b": 2}], "c": []}
+        for _ in range(3):
+            damage.changed_value(content, random.Random(seed))
+    assert repr(damage.VALUES) == before
