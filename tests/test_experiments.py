@@ -41,6 +41,7 @@ from gradsnap.experiments.rows import Row, chosen_at, map_cells
 from gradsnap.experiments.runs import Measures, about_run
 from gradsnap.experiments.shallow import L2, shallow_figures
 from gradsnap.experiments.sources import TITLES, Source
+from gradsnap.experiments.table_3 import LENGTHS
 from gradsnap.experiments.trunks import TRUNKS, default_trunk
 from gradsnap.experiments.writing import as_csv, as_markdown, picture
 from gradsnap.methods import METHODS, Recipe
@@ -220,6 +221,14 @@ def test_a_curve_has_the_choices_of_the_table(bench: Bench) -> None:
 def test_every_fixed_row_is_a_coder() -> None:
     kinds = [coder_of(row) for row in fixed_rows()]
     assert set(kinds) == set(CODERS) - {"sign"}
+
+
+@pytest.mark.parametrize("row", fixed_rows())
+def test_every_fixed_row_has_every_length(row: str, bench: Bench) -> None:
+    kind = coder_of(row) or ""
+    for bits in LENGTHS:
+        size = bench.codebook_size(kind, bits)
+        assert CODERS[kind].of_bits(64, bits, size).bits == bits
 
 
 # --- data and trunks ---------------------------------------------------------

@@ -29,6 +29,9 @@ Told = Generator[str, None, list[Outcome]]
 QUICK = ("run.steps=60", "run.validate_every=60", "run.checkpoint_every=60")
 """Of every run, to see that everything works; the figures mean little."""
 
+OWN_LAYOUT = {*HASHERS, "lopq"}
+"""Coders without codebooks, and LOPQ, whose cells take some of the bits."""
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -144,8 +147,8 @@ class Bench:
         return changed(config, **sizes)
 
     def codebook_size(self, kind: str, bits: int) -> int | None:
-        """Codewords in a codebook of a coder; None for a hasher, which has none."""
-        if kind in HASHERS:
+        """Codewords in a codebook of a coder; None where the coder itself says it."""
+        if kind in OWN_LAYOUT:
             return None
         given = self.base.coder.codebook_size
         return given or layout_of(bits, self.training_rows).codebook_size
