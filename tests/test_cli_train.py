@@ -57,6 +57,12 @@ def test_quiet_prints_nothing(tmp_path: Path) -> None:
     assert train(source, *SHORT, "-q", "--out", tmp_path / "model") == ""
 
 
+def test_quiet_keeps_what_json_asks_for(tmp_path: Path) -> None:
+    source = clusters(tmp_path / "v.npz")
+    words = (*SHORT, "-q", "--json", "--out", tmp_path / "model")
+    assert json.loads(train(source, *words))["bits"] == 8
+
+
 def test_show_config_is_a_config(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text(train("--show-config", "digits", "run.steps=7"))

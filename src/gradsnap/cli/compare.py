@@ -56,11 +56,9 @@ def compare(
     found = compared(
         [load_run(file) for file in files], allow_differences=allow_differences
     )
-    if quiet:
-        return
     if as_json:
         sys.stdout.write(json.dumps(_records(found), indent=2) + "\n")
-    else:
+    elif not quiet:
         _show(found)
 
 

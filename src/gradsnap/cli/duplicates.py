@@ -65,7 +65,7 @@ def duplicates(
         logger.warning(TOO_MANY, sum(map(len, groups)), len(opened))
     if html is not None or open_:
         _write(opened, found, groups, html, open_)
-    if as_json and not quiet:
+    if as_json:
         answer = {"within": found.within, "groups": groups}
         sys.stdout.write(json.dumps(answer, indent=2, default=plain) + "\n")
     elif not quiet:

@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Print nothing but errors and what --json asks for."
+    ),
+]
 Root = Annotated[str | None, typer.Option(help="Folder of a data set given by name.")]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out bad images and count them.")

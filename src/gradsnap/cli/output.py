@@ -14,10 +14,9 @@ UNBOUNDED = 100_000
 
 def say(title: str, facts: Mapping[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Prints facts by name: as a table with a title, or as one JSON object."""
-    if quiet:
-        return
     if as_json:
         sys.stdout.write(json.dumps(facts, indent=2, default=str) + "\n")
+    if as_json or quiet:
         return
     from rich.table import Table
     from rich.text import Text

@@ -180,11 +180,10 @@ def _report(result: "Result", page: Path, as_json: bool, quiet: bool) -> None:
     import json
     import sys
 
-    if quiet:
-        return
     if as_json:
         record: dict[str, Any] = result.record()
         sys.stdout.write(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    if as_json or quiet:
         return
     from rich.table import Table
 

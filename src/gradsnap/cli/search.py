@@ -138,7 +138,7 @@ def _search_large(
     answer = search_large(index, words, asked)
     for name, reason in answer.missing.items():
         typer.echo(readable(f"missing: {name} ({reason})"), err=True)
-    if not quiet:
+    if as_json or not quiet:
         _show(answer.found, [], as_json, list(answer.missing))
 
 
@@ -170,7 +170,7 @@ def _search_folder(
     found = [(one, rows_of(opened, hits)) for one, hits in pairs]
     if wanted.html is not None or wanted.opens:
         _write(opened, found, wanted)
-    if not wanted.quiet:
+    if wanted.as_json or not wanted.quiet:
         _show([(one.name, rows) for one, rows in found], columns, wanted.as_json)
 
 

@@ -141,7 +141,7 @@ def train(
     except KeyboardInterrupt:
         typer.echo("interrupted: the same command goes on from here", err=True)
         raise typer.Exit(130) from None
-    if model is not None and not quiet:
+    if model is not None and (as_json or not quiet):
         _report(model.card, out, as_json)
 
 
