@@ -2,12 +2,13 @@
 
 import io
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from gradsnap import progress
-from gradsnap.progress import track
+from gradsnap import compiled, progress
+from gradsnap.progress import silenced, track, waiting
 
 SHOW_CURSOR = "\x1b[?25h"
 
@@ -141,3 +142,34 @@ def test_silenced_draws_nothing_and_lets_go(look: Look) -> None:
     with progress.silenced(False):
         list(track(range(3), "counting"))
     assert "counting" in stream.getvalue()
+
+
+def test_a_sign_is_drawn_while_one_waits(look: Look) -> None:
+    terminal = look()
+    with waiting("thinking", patience=0.01):
+        time.sleep(0.3)
+    assert "thinking" in terminal.getvalue()
+    assert terminal.getvalue().count(SHOW_CURSOR) == 1
+    assert not progress.is_drawn()
+
+
+def test_no_sign_for_what_is_quick_or_quiet(look: Look) -> None:
+    terminal = look()
+    with waiting("thinking"):
+        pass
+    with silenced(True), waiting("thinking", patience=0.01):
+        time.sleep(0.1)
+    assert terminal.getvalue() == ""
+    assert not progress.is_drawn()
+
+
+def test_compiling_is_said(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    numba = pytest.importorskip("numba")
+    compiled._tell_of_compiling()
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
+    doubled = numba.njit(lambda x: x * 2)
+    terminal = look()
+    assert doubled(3) == 6
+    assert compiled.COMPILING[:20] in terminal.getvalue()
+    assert doubled(4) == 8
+    assert terminal.getvalue().count(SHOW_CURSOR) == 1

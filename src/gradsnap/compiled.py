@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -49,9 +50,42 @@ def compiled_strictly(function: Function) -> Function:
 def _compiled(function: Function, fastmath: set[str], **options: Any) -> Function:
     import numba
 
+    _tell_of_compiling()
     compile_: Any = numba.njit(nogil=True, cache=True, fastmath=fastmath, **options)
     made: Function = compile_(function)
     return made
+
+
+@functools.cache
+def _tell_of_compiling() -> None:
+    """From now on it is said that kernels are compiled, where that takes long."""
+    from numba.core import event
+
+    from gradsnap import progress
+
+    class Telling(event.Listener):
+        """Kernels that others call are compiled within them; numba locks the rest."""
+
+        def __init__(self) -> None:
+            self.begun: list[float] = []
+            self.spent, self.sign = 0.0, contextlib.ExitStack()
+
+        def on_start(self, event: object) -> None:
+            if not self.begun:
+                left = progress.PATIENCE_SECONDS - self.spent
+                self.sign.enter_context(progress.waiting(COMPILING, left))
+            self.begun.append(time.monotonic())
+
+        def on_end(self, event: object) -> None:
+            begun = self.begun.pop()
+            if not self.begun:
+                self.spent += time.monotonic() - begun
+                self.sign.close()
+
+    event.register("numba:compile", Telling())  # type: ignore[no-untyped-call]
+
+
+COMPILING = "compiling for this processor, once: later runs find it on disk"
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""A progress bar that appears only when a thing takes long and somebody looks."""
+"""Progress bars that appear only when a thing takes long and somebody looks."""
 
 import contextlib
 import sys
@@ -48,14 +48,53 @@ def track(items: Iterable[Item], description: str) -> Iterator[Item]:
         >>> sum(track(range(4), "adding"))
         6
     """
-    console = Console(stderr=True) if sys.stderr.isatty() else None
-    if console is None or not console.is_interactive:
+    console = _terminal()
+    if console is None:
         yield from items
         return
     total = len(items) if isinstance(items, Sized) else None
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())  # it moves
     bar = Progress(*columns, console=console, transient=True)
     yield from _with_bar(items, bar, bar.add_task(description, total=total))
+
+
+@contextlib.contextmanager
+def waiting(description: str, patience: float | None = None) -> Iterator[None]:
+    """Draws a moving sign on a terminal's stderr where what is inside takes long.
+
+    Args:
+        description: what is being done, beside the sign.
+        patience: seconds until it is drawn; None: two.
+    """
+    console = _terminal()
+    if console is None:
+        yield
+        return
+    sign, drawn = console.status(description), []
+
+    def draw() -> None:
+        if _screen.acquire(blocking=False):
+            drawn.append(True)
+            sign.start()
+
+    seconds = PATIENCE_SECONDS if patience is None else patience
+    timer = threading.Timer(max(seconds, 0.0), draw)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if drawn:
+            sign.stop()
+            _screen.release()
+
+
+def _terminal() -> Console | None:
+    """Where bars are drawn; None where nobody looks."""
+    console = Console(stderr=True) if sys.stderr.isatty() else None
+    return console if console is not None and console.is_interactive else None
 
 
 def _with_bar(items: Iterable[Item], bar: Progress, task: TaskID) -> Iterator[Item]:
