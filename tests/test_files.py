@@ -10,7 +10,7 @@ import torch
 
 from gradsnap import files
 from gradsnap.errors import FileFormatError, InputError
-from gradsnap.files import replacing
+from gradsnap.files import replacing, write_text
 from tests.platforms import needs_permissions
 
 
@@ -196,3 +196,10 @@ def test_a_pipe_is_no_json(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.json")
     with pytest.raises(FileFormatError, match="not a regular file"):
         files.read_json(tmp_path / "x.json")
+
+
+def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    text = "first = 1\u2028\ncache = \udc80\nlast = 2\n"
+    with pytest.raises(InputError, match=r"not UTF-8 in 'cache = \\udc80'"):
+        write_text(tmp_path / "a.toml", text)
+    assert not list(tmp_path.iterdir())

@@ -137,6 +137,9 @@ def write_text(path: Path, text: str) -> None:
             temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
+    except UnicodeEncodeError as error:  # a name whose bytes are no UTF-8
+        line = text.split("\n")[text.count("\n", 0, error.start)].strip()
+        raise InputError(f"cannot write {path}: not UTF-8 in {line!r:.200}") from error
 
 
 def read_json(path: Path) -> Any:
