@@ -15,6 +15,7 @@ from benchmarks import (
     candidates,
     composite,
     embedding,
+    encode_memory,
     encoding,
     errors,
     exactness,
@@ -76,6 +77,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "shallow": shallow.run,
     "rules": rules.run,
     "scale": scale.run,
+    "encode_memory": encode_memory.run,
     "shard_names": shard_names.run,
     "serving": serving.run,
     "neighbors": neighbors.run,
@@ -90,6 +92,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 """Every benchmark by its name, in the order they run."""
 
 ON_REQUEST = (
+    "encode_memory",
     "hundred_million",
     "neighbors",
     "rules",

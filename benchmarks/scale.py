@@ -1,4 +1,4 @@
-"""Tables, Ray and Lance: rates of one core, equality, overlap, memory, predictions.
+"""Tables, Ray and Lance: rates of one core, equality, overlap, predictions.
 
 Seconds are those of the processor, all threads of a worker together: other programs on
 the machine do not change them. Wall times are in the notes. Every part is kept when it
@@ -6,12 +6,10 @@ is measured: a run that was stopped goes on with the next one.
 """
 
 import os
-import resource
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from benchmarks.kept_rows import kept_rows
 from benchmarks.report import Bar, Row, noted, skipped
@@ -24,10 +22,8 @@ from benchmarks.scale_parts import (
     real_pixels,
     rows_equal,
     table_of,
-    vector_coder,
 )
 from benchmarks.scale_search import lance_rows, scan_row
-from benchmarks.streaming import peak, write_vectors
 from benchmarks.vectors import Setting
 from gradsnap.errors import InputError
 from gradsnap.memory import keep_freed_memory
@@ -35,18 +31,7 @@ from gradsnap.scale.planning import makespan
 from gradsnap.scale.ray_cluster import workers_on
 
 IMAGES, SHARD, SIDE = 20_000, 64, 128
-SIZES = (1_000_000, 3_000_000, 10_000_000)
 VECTORS, DIM = 100_000, 128
-
-
-class Taken(NamedTuple):
-    """What a command took."""
-
-    memory: float
-    """Most anonymous memory, MiB."""
-    wall: float
-    cpu: float
-    """Seconds of the processor."""
 
 
 def run(setting: Setting) -> Iterator[Row]:
@@ -139,43 +124,8 @@ def _vectors(folder: Path, setting: Setting) -> Iterator[Row]:
     yield from lance_rows(table, coder, pixels, setting, "MNIST's pixels")
 
 
-def _memory(folder: Path, setting: Setting) -> Iterator[Row]:
-    sizes = tuple(size // 100 for size in SIZES) if setting.quick else SIZES
-    rows = str(min(sizes) // 16)  # of a shard: the small run has several, too
-    coder = vector_coder(folder, 16, 4)
-    first, middle, last = (_peak(folder, coder, size, rows) for size in sizes)
-    row = Row(
-        f"memory of encode, {sizes[2]:,} against {sizes[0]:,} rows of 16-d vectors",
-        last.memory,
-        first.memory,
-        "MiB",
-        last.memory / first.memory,
-        Bar("≤", 1.25),
-    )
-    yield noted(row, f"most anonymous; {middle.memory:.0f} MiB at {sizes[1]:,}")
-    slope = (middle.cpu - first.cpu) / (sizes[1] - sizes[0])
-    told = first.cpu + slope * (sizes[2] - sizes[0])
-    what = f"seconds of {sizes[2]:,} vectors predicted from the two smaller runs"
-    row = Row(f"{what} / measured", told, last.cpu, "s", told / last.cpu)
-    yield noted(row, f"of the processor, a start and {1 / slope:,.0f} rows a second")
-
-
-def _peak(folder: Path, coder: Path, rows: int, shard: str) -> Taken:
-    """What encoding so many vectors takes."""
-    source, out = folder / f"{rows}.npy", folder / f"{rows}.lance"
-    write_vectors(source, rows)
-    options = ("--out", str(out), "--shard-rows", shard)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    most, wall = peak("encode", str(coder), str(source), *options)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    source.unlink()
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Taken(most, wall, cpu)
-
-
 PARTS: dict[str, Callable[[Path, Setting], Iterator[Row]]] = {
     "photos": _photos,
     "vectors": _vectors,
-    "memory": _memory,
 }
 """Each by itself; kept when all of its rows are measured."""
