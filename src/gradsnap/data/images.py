@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.compiled import on_threads
+from gradsnap.data.resizing import prepare, resized
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.strings import PackedStrings
 
@@ -152,7 +153,7 @@ def _decoded(file: BinaryIO, name: str, options: ImageOptions) -> Tensor:
     try:
         with Image.open(file, formats=image_formats()) as image:
             _check_pixels(image)
-            pixels = np.array(_upright(image, mode, options.side))
+            pixels = _pixels(image, mode, options.side)
     except Exception as error:  # a corrupt file makes a decoder raise nearly anything
         raise _undecoded(name, error) from error
     return torch.from_numpy(np.atleast_3d(pixels)).permute(2, 0, 1)  # (c, h, w)
@@ -178,7 +179,10 @@ def _check_pixels(image: Image.Image) -> None:
         raise OSError(f"{pixels} pixels, more than {MOST_PIXELS}")
 
 
-def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
+def _pixels(
+    image: Image.Image, mode: str, side: int | None
+) -> NDArray[np.uint8]:
+    """Upright, of a mode and a size: (height, width), or (height, width, 3)."""
     if side is not None:
         # A JPEG file decodes straight to a smaller size.
         image.draft(mode, (side, side))
@@ -189,9 +193,7 @@ def _upright(image: Image.Image, mode: str, side: int | None) -> Image.Image:
     if image.mode == "F":
         image = Image.fromarray(_bytes_of_floats(np.asarray(image)))
     converted = image if image.mode == mode else image.convert(mode)
-    if side is None:
-        return converted
-    return converted.resize((side, side), Image.Resampling.BILINEAR)
+    return np.array(converted) if side is None else resized(converted, side)
 
 
 def _bytes_of_floats(values: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -244,6 +246,7 @@ class ImageFiles:
     def batch(self, indices: Tensor) -> Tensor:
         """The images at indices (b,), uint8 (b, channels, height, width)."""
         paths = [self.root / self.names[index] for index in indices.tolist()]
+        prepare(len(self))
         try:
             images = on_threads(lambda path: decode_image(path, self.options), paths)
         except FileFormatError as error:
