@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks import (
     beam,
+    bfloat16,
     big_map,
     building,
     candidates,
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "beam": beam.run,
     "embedding": embedding.run,
     "photos": photos.run,
+    "bfloat16": bfloat16.run,
     "pipeline": pipeline.run,
     "exhaustive": exhaustive.run,
     "fast_scan": fast_scan.run,

@@ -44,7 +44,7 @@ class Photos:
     count: int
 
 
-KINDS = (Photos("300 px", 300, 225, 192), Photos("12 megapixels", 4000, 3000, 16))
+KINDS = (Photos("300 px", 300, 225, 320), Photos("12 megapixels", 4000, 3000, 16))
 
 
 def run(setting: Setting) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from torch import nn
 
 import gradsnap as gs
 from gradsnap.data import open_dataset, open_digits
-from gradsnap.inference import embedding, engines
+from gradsnap.inference import embedding, engines, openvino_network
 from gradsnap.inference.embedding import EmbeddingStream, evaluating
 from gradsnap.inference.engines import OpenVinoNetwork
 from gradsnap.inference.trunk import Trunk
@@ -57,7 +57,8 @@ def test_embeddings_may_be_trained_on() -> None:
 def test_openvino_leaves_threads_where_there_is_room() -> None:
     """Pinned, all processes of a machine would take its first core."""
     pytest.importorskip("openvino")
-    made = engines._compile(torch.nn.Linear(3, 2), torch.zeros(2, 3), threads=1)
+    linear, rows = torch.nn.Linear(3, 2), torch.zeros(2, 3)
+    made = openvino_network._compile(linear, rows, threads=1, brief=False)
     assert made.get_property("ENABLE_CPU_PINNING") is False
 
 
@@ -81,16 +82,62 @@ def test_openvino_computes_trunks() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+def has_bfloat16() -> bool:
+    openvino = pytest.importorskip("openvino")
+    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def test_bfloat16_is_near() -> None:
+    if not has_bfloat16():
+        pytest.skip("this processor has no bfloat16")
+    digits, net, some = open_digits(), network().eval(), torch.arange(40)
+    expected = gs.embed(net, digits, some, engine="torch")
+    found = gs.embed(net, digits, some, engine="openvino-bf16")
+    difference = (found - expected).norm() / expected.norm()
+    assert 1e-5 < difference < 0.05  # another precision, and not another network
+
+
+def test_bfloat16_is_refused_where_there_is_none(monkeypatch) -> None:
+    openvino = pytest.importorskip("openvino")
+
+    class Old:
+        def get_property(self, *_: str) -> list[str]:
+            return ["FP32"]
+
+    monkeypatch.setattr(openvino, "Core", Old)
+    with pytest.raises(gs.InputError, match="choose the engine openvino"):
+        gs.embed(network(), open_digits(), torch.arange(4), engine="openvino-bf16")
+
+
+def test_an_engine_is_preferred_where_none_is_named() -> None:
+    net = network().eval()
+    with engines.preferring("openvino"):
+        assert isinstance(engines.engine_for(net, 1, (1, 8, 8)), engines.CheckedEngine)
+        named = engines.engine_for(net, 1, (1, 8, 8), "torch")
+        assert not isinstance(named, engines.CheckedEngine)
+        vectors = engines.engine_for(nn.Identity(), 10**9, (8,))
+        assert not isinstance(vectors, engines.CheckedEngine)
+    assert not isinstance(engines.engine_for(net, 1, (1, 8, 8)), engines.CheckedEngine)
+
+
+def test_an_engine_that_is_none_is_refused() -> None:
+    with (
+        pytest.raises(gs.InputError, match="'gpu'; choose from auto, torch"),
+        engines.preferring("gpu"),
+    ):
+        pass
+
+
 def fast_engines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Notes every network that OpenVINO compiles."""
     made: list[int] = []
-    compile_ = engines._compile
+    compile_ = openvino_network._compile
 
-    def noted(module, example, threads):
+    def noted(module, example, threads, brief):
         made.append(len(example))
-        return compile_(module, example, threads)
+        return compile_(module, example, threads, brief)
 
-    monkeypatch.setattr(engines, "_compile", noted)
+    monkeypatch.setattr(openvino_network, "_compile", noted)
     return made
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, NetworkFrom, On, Quiet, Root, SkipBad
+from gradsnap.cli.options import AsJson, Engine, NetworkFrom, On, Quiet, Root, SkipBad
 
 if TYPE_CHECKING:
     from gradsnap.coders import Coder
@@ -57,6 +57,7 @@ def encode(
         int,
         typer.Option(help="Processes that decode images; with --on, workers in all."),
     ] = 0,
+    engine: Engine = "auto",
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -73,16 +74,23 @@ def encode(
     """
     from gradsnap.cli.encode_table import check_options, encode_table
     from gradsnap.cli.output import say
+    from gradsnap.errors import InputError
+    from gradsnap.inference.engines import preferring
     from gradsnap.scale.kinds import is_table
 
+    if on and engine != "auto":
+        raise InputError("--engine is for this process: workers of --on have their own")
     if is_table(out):
         asked = (on, workers or None, keep_half, add, root, network_from, shard_rows)
-        facts = encode_table(model, source, out, asked, quiet=quiet)
+        with preferring(engine):
+            facts = encode_table(model, source, out, asked, quiet=quiet)
         say(f"codes of {source}", facts, as_json=as_json, quiet=quiet)
         return
     check_options(out, on=on, keep_half=keep_half, add=add)
     file = Path(out)
-    facts = _encode_file(model, source, file, (root, skip_bad, workers, network_from))
+    asked_file = (root, skip_bad, workers, network_from)
+    with preferring(engine):
+        facts = _encode_file(model, source, file, asked_file)
     say(f"codes of {source}", facts, as_json=as_json, quiet=quiet)
 
 

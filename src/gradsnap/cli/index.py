@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, NetworkFrom, On, Quiet, Root, SkipBad, Workers
+from gradsnap.cli.options import (
+    AsJson,
+    Engine,
+    NetworkFrom,
+    On,
+    Quiet,
+    Root,
+    SkipBad,
+    Workers,
+)
 
 if TYPE_CHECKING:
     from gradsnap.cli.index_job import Job
@@ -26,6 +35,8 @@ Examples:
 `gradsnap index photos/ --metadata people.csv --out photos.index` – more to filter by
 
 `gradsnap index more-photos/ --add --out photos.index`
+
+`gradsnap index photos/ --engine openvino-bf16 --out photos.index` – twice as fast
 
 `gradsnap index vectors.npy --bits 64 --kind inverted --lists 1024 --out v.index`
 – codebooks are learned from the vectors
@@ -107,6 +118,7 @@ def index(
     root: Root = None,
     skip_bad: SkipBad = False,
     workers: Workers = 0,
+    engine: Engine = "auto",
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -120,10 +132,11 @@ def index(
     made its codes, of what is not indexed yet; or, with --out and --shards, index
     folders of its codes.
     """
-    from gradsnap.cli.index_job import Job
+    from gradsnap.cli.index_job import Job, checked_folder
     from gradsnap.cli.index_table import index_of_table
     from gradsnap.cli.output import say
     from gradsnap.collection.side_table import SideTable
+    from gradsnap.inference.engines import preferring
     from gradsnap.scale.kinds import is_table
 
     started = time.monotonic()
@@ -135,51 +148,18 @@ def index(
         facts["seconds"] = round(time.monotonic() - started, 2)
         say(f"index of {paths[0]}", facts, as_json=as_json, quiet=quiet)
         return
-    out = _check_arguments(paths, out, add, replace, shards or on)
+    out = checked_folder(paths, out, add, replace, shards or on)
     beside = None if metadata is None else SideTable(metadata)
     job = Job(paths, out, root, skip_bad, workers, network_from)
-    if add:
-        facts = _added(job, replace, beside)
-    else:
-        options = {"num_lists": lists, "residual": residual}
-        facts = _built(job, (coder, bits), (kind, keep_half, options), beside)
+    options = {"num_lists": lists, "residual": residual}
+    with preferring(engine):
+        facts = (
+            _added(job, replace, beside)
+            if add
+            else _built(job, (coder, bits), (kind, keep_half, options), beside)
+        )
     facts |= {"seconds": round(time.monotonic() - started, 2), "folder": str(out)}
     say(f"index of {paths[-1]}", facts, as_json=as_json, quiet=quiet)
-
-
-def _check_arguments(
-    paths: list[str], out: Path | None, add: bool, replace: bool, large: object
-) -> Path:
-    """The folder to write to."""
-    from gradsnap.cli.checks import check_place
-    from gradsnap.errors import InputError
-
-    if large:
-        raise InputError("--shards and --on are for a .lance table that encode wrote")
-    if out is None:
-        raise InputError("name the index folder to write with --out")
-    if len(paths) > 2:
-        raise InputError(f"expected [MODEL] SOURCE, got {len(paths)} paths")
-    if replace and not add:
-        raise InputError("--replace is for --add: a new index knows no items yet")
-    if out.exists() and not add and _begun(out) is None:
-        raise InputError(f"{out} exists already: name another folder, or give --add")
-    if not add:
-        check_place(out)
-    return out
-
-
-def _begun(out: Path) -> "Index | None":
-    """The index of a build that was stopped, if that is what is there."""
-    from gradsnap.collection.sources import unfinished
-    from gradsnap.errors import GradsnapError
-    from gradsnap.index import load_index
-
-    try:
-        made = load_index(out)
-    except GradsnapError:
-        return None
-    return None if unfinished(made) is None else made
 
 
 def _built(
@@ -189,6 +169,7 @@ def _built(
     beside: "SideTable | None",
 ) -> dict[str, Any]:
     """Makes a new index, or goes on with one; says what it holds."""
+    from gradsnap.cli.index_job import begun_index
     from gradsnap.collection.building import modelled, new_index
     from gradsnap.collection.files import add_root
     from gradsnap.errors import FileFormatError
@@ -196,7 +177,7 @@ def _built(
     model, dataset = job.model(), job.open()
     kind, keep_half, options = layout
     own_model = model is None and dataset.holds_images
-    begun = _begun(job.out) if job.out.exists() else None
+    begun = begun_index(job.out) if job.out.exists() else None
     try:
         model, stream = modelled(dataset, model, new_coder, job.workers)
         if begun is not None and _is_of(begun, job.out, dataset, kind, model):

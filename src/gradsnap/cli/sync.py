@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradsnap.cli.options import AsJson, NetworkFrom, Quiet, Workers
+from gradsnap.cli.options import AsJson, Engine, NetworkFrom, Quiet, Workers
 
 if TYPE_CHECKING:
     from gradsnap.collection.syncing import Plan
@@ -49,6 +49,7 @@ def sync(
         str | None, typer.Option(help="The model folder, if it was moved.")
     ] = None,
     workers: Workers = 0,
+    engine: Engine = "auto",
     network_from: NetworkFrom = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -61,6 +62,7 @@ def sync(
     from gradsnap.collection.side_table import SideTable
     from gradsnap.collection.syncing import apply, compact_if_scattered
     from gradsnap.index import load_index
+    from gradsnap.inference.engines import preferring
 
     started = time.monotonic()
     beside = None if metadata is None else SideTable(metadata)
@@ -71,7 +73,8 @@ def sync(
         broken: list[str] = []
         for one in plans:
             new = apply(opened, one)
-            broken += _add(opened, new, (model, network_from), workers, beside)
+            with preferring(engine):
+                broken += _add(opened, new, (model, network_from), workers, beside)
         compact_if_scattered(opened)
         opened.save(index)
         counts |= {"added": counts["added"] - len(broken), "broken": len(broken)}

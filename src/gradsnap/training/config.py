@@ -18,6 +18,7 @@ from gradsnap.data import (
 )
 from gradsnap.data.dataset import MOST_WORKERS
 from gradsnap.data.shards import LANES
+from gradsnap.inference.engines import ENGINES
 from gradsnap.layers import LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.networks import EMBEDDING_LAYERS
@@ -175,7 +176,7 @@ class NetworkSettings(Section):
         "frozen trunk and on vectors",
         "auto",
     )
-    engine: Annotated[str, one_of(("auto", "torch", "openvino"))] = setting(
+    engine: Annotated[str, one_of(ENGINES)] = setting(
         "what computes the outputs of a frozen trunk; auto: OpenVINO where it pays",
         "auto",
     )
