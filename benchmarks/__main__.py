@@ -15,6 +15,7 @@ from benchmarks import (
     building,
     candidates,
     composite,
+    dimensions,
     embedding,
     encode_memory,
     encoding,
@@ -84,6 +85,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "serving": serving.run,
     "neighbors": neighbors.run,
     "study": study.run,
+    "dimensions": dimensions.run,
     "pairs": pairs.run,
     "tuning": tuning.run,
     "mnist": tasks.mnist,
@@ -94,6 +96,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 """Every benchmark by its name, in the order they run."""
 
 ON_REQUEST = (
+    "dimensions",
     "encode_memory",
     "hundred_million",
     "neighbors",

@@ -23,6 +23,8 @@ from gradsnap.evaluation import (
     RankingRules,
     code_distances,
     evaluate,
+    nearest_items,
+    recall_at,
 )
 from gradsnap.experiments.cache import Record, RunCache, placeless
 from gradsnap.inference.model import Model
@@ -57,6 +59,9 @@ class Outcome:
     """Share of alike items among the N nearest by codes."""
     conformity: list[int] = field(default_factory=list)
     """Rows by the conformity of their gradient, from −1 to 1, over the whole run."""
+    recall: float | None = None
+    """Of a query's ten nearest items by floats, the share among its ten nearest by
+    codes; None in runs that were kept before it was measured."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,7 @@ def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
         points=list(codes.points),
         precisions=list(codes.precision),
         conformity=conformity,
+        recall=asked.recall(),
     )
 
 
@@ -158,6 +164,13 @@ class _Ranking:
 
     def by_floats(self) -> Evaluation:
         return self._evaluated(EmbeddingDistances(self.queries, self.database))
+
+    def recall(self) -> float:
+        k = min(NEAREST, len(self.database))
+        codes = self.coder.encode(self.database)
+        found = nearest_items(code_distances(self.coder, self.queries, codes), k)
+        floats = EmbeddingDistances(self.queries, self.database)
+        return recall_at(found, nearest_items(floats, k), k)
 
     def _evaluated(self, distances: Distances) -> Evaluation:
         return evaluate(distances, *self.labels, self.rules, points=self.points)

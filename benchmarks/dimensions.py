@@ -1,0 +1,137 @@
+"""The study at other lengths of the embedding: 32, 64, 128 and 192 dimensions.
+
+The recipe of `gradsnap train` beside plain + PQ, each with the rate and strength that
+the study chose for the cell at its own length; three seeds. ``docs/study.md`` has the
+table, between its marks; finished runs are kept.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+
+from benchmarks import report
+from benchmarks.study import FOLDER, SEEDS, Cell, known_rows
+from benchmarks.study_cells import METHODS, PLAIN, TASKS, Task
+from benchmarks.study_page import DOCS, renewed
+from benchmarks.study_rows import StudyRow
+from benchmarks.vectors import MissingData, Setting
+from gradsnap.experiments.cache import RunCache
+from gradsnap.experiments.contenders import Choice
+from gradsnap.experiments.layouts import Layout
+from gradsnap.experiments.means import Mean
+from gradsnap.experiments.runs import Outcome, outcome
+from gradsnap.files import write_text
+from gradsnap.training.settings import changed
+
+LENGTHS = (32, 64, 128, 192)
+
+CELLS = (
+    ("mnist", Layout(2, 16)),
+    ("cifar10 outputs", Layout(2, 16)),
+    ("cifar10 outputs", Layout(4, 256)),
+    ("tiny-imagenet, 50 classes", Layout(1, 256)),
+)
+"""Where codes are few and where they are many, on pixels and on a network's outputs."""
+
+
+@dataclass(frozen=True)
+class LengthRow:
+    """One method in one cell at one length, a figure for each seed."""
+
+    data: str
+    layout: str
+    method: str
+    dim: int
+    code_maps: list[float]
+    float_maps: list[float]
+    precisions: list[float]
+    recalls: list[float]
+
+    @property
+    def met(self) -> bool | None:
+        """A study has no bar."""
+        return None
+
+    def cells(self) -> dict[str, str]:
+        """What is shown, by column."""
+        return {
+            "data": f"{self.data}, {self.layout}",
+            "method": self.method,
+            "dimensions": str(self.dim),
+            "code MAP": str(Mean.of(self.code_maps)),
+            "float MAP": str(Mean.of(self.float_maps)),
+            "precision@10": f"{fmean(self.precisions):.3f}",
+            "recall@10 of floats": f"{fmean(self.recalls):.3f}",
+        }
+
+    def record(self) -> report.Record:
+        """What is written to the JSON file."""
+        return asdict(self)
+
+
+def run(setting: Setting) -> Iterator[LengthRow | report.Row]:
+    """Every cell and length; the table of the page after each."""
+    chosen = list(known_rows().values())
+    tasks = {task.name: task for task in TASKS}
+    rows: list[LengthRow] = []
+    for name, layout in CELLS[:1] if setting.quick else CELLS:
+        try:
+            file = tasks[name].file(setting, FOLDER)
+        except MissingData as missing:
+            yield report.skipped(name, missing)
+            continue
+        cell = Cell(tasks[name], layout, file, setting)
+        for row in _compared(tasks[name], layout, chosen):
+            for dim in LENGTHS[:1] if setting.quick else LENGTHS:
+                rows.append(_measured(cell, row, dim))
+                yield rows[-1]
+        if not setting.quick:
+            write_table(rows)
+
+
+def _compared(task: Task, layout: Layout, chosen: list[StudyRow]) -> list[StudyRow]:
+    """Rows of the study whose choices are taken over: plain + PQ, and the recipe."""
+    names = PLAIN, task.recipes(layout)[0]
+    cell = [row for row in chosen if (row.data, row.layout) == (task.name, str(layout))]
+    return [row for name in names for row in cell if row.method == name]
+
+
+def _measured(cell: Cell, row: StudyRow, dim: int) -> LengthRow:
+    runs = [_outcome(cell, row, dim, seed) for seed in range(SEEDS)]
+    return LengthRow(
+        data=row.data,
+        layout=row.layout,
+        method=row.method,
+        dim=dim,
+        code_maps=[run.code_map for run in runs],
+        float_maps=[run.float_map for run in runs],
+        precisions=[run.precision for run in runs],
+        recalls=[run.recall or 0.0 for run in runs],
+    )
+
+
+def _outcome(cell: Cell, row: StudyRow, dim: int, seed: int) -> Outcome:
+    method = next(one for one in METHODS if one.name == row.method)
+    config = cell.config(
+        replace(method, rates=cell.task.rates), Choice(row.rate, row.strength), seed
+    )
+    config = changed(config, network={"dim": dim})
+    found = outcome(config, RunCache(FOLDER / "lengths"))
+    report.say(f"{row.data}, {row.layout}, {row.method}, {dim}-d, seed {seed}")
+    return found
+
+
+def write_table(rows: list[LengthRow]) -> None:
+    """Puts the table between its marks on the page of the study."""
+    shown = [row.cells() for row in rows]
+    lines = ["| " + " | ".join(shown[0]) + " |", "|---|---|--:|--:|--:|--:|--:|"]
+    lines += ["| " + " | ".join(one.values()) + " |" for one in shown]
+    page = DOCS / "study.md"
+    text = renewed(page.read_text(encoding="utf-8"), {"dimensions": "\n".join(lines)})
+    write_text(page, text)
+
+
+if __name__ == "__main__":
+    kept = json.loads((report.RESULTS / "dimensions.json").read_text(encoding="utf-8"))
+    write_table([LengthRow(**one) for one in kept["rows"]])
