@@ -5,19 +5,17 @@ the study chose for the cell at its own length; three seeds. ``docs/study.md`` h
 table, between its marks; finished runs are kept.
 """
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from benchmarks import report
 from benchmarks.study import FOLDER, SEEDS, Cell, known_rows
-from benchmarks.study_cells import METHODS, PLAIN, TASKS, Task
+from benchmarks.study_cells import PLAIN, TASKS, Task
 from benchmarks.study_page import DOCS, renewed
 from benchmarks.study_rows import StudyRow
 from benchmarks.vectors import MissingData, Setting
 from gradsnap.experiments.cache import RunCache
-from gradsnap.experiments.contenders import Choice
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.means import Mean
 from gradsnap.experiments.runs import Outcome, outcome
@@ -112,11 +110,7 @@ def _measured(cell: Cell, row: StudyRow, dim: int) -> LengthRow:
 
 
 def _outcome(cell: Cell, row: StudyRow, dim: int, seed: int) -> Outcome:
-    method = next(one for one in METHODS if one.name == row.method)
-    config = cell.config(
-        replace(method, rates=cell.task.rates), Choice(row.rate, row.strength), seed
-    )
-    config = changed(config, network={"dim": dim})
+    config = changed(cell.as_chosen(row, seed), network={"dim": dim})
     found = outcome(config, RunCache(FOLDER / "lengths"))
     report.say(f"{row.data}, {row.layout}, {row.method}, {dim}-d, seed {seed}")
     return found
@@ -130,8 +124,3 @@ def write_table(rows: list[LengthRow]) -> None:
     page = DOCS / "study.md"
     text = renewed(page.read_text(encoding="utf-8"), {"dimensions": "\n".join(lines)})
     write_text(page, text)
-
-
-if __name__ == "__main__":
-    kept = json.loads((report.RESULTS / "dimensions.json").read_text(encoding="utf-8"))
-    write_table([LengthRow(**one) for one in kept["rows"]])

@@ -159,3 +159,8 @@ class Cell:
                 *(["run.steps=8"] if self.setting.quick else []),
             ],
         )
+
+    def as_chosen(self, row: StudyRow, seed: int) -> TrainingConfig:
+        """The configuration of a known row of this cell, with any seed."""
+        method = next(one for one in METHODS if one.name == row.method)
+        return self.config(method, Choice(row.rate, row.strength), seed)
