@@ -10,16 +10,15 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from benchmarks import report
-from benchmarks.study import FOLDER, SEEDS, Cell, known_rows
-from benchmarks.study_cells import PLAIN, TASKS, Task
-from benchmarks.study_page import DOCS, renewed
+from benchmarks.study import FOLDER, SEEDS, Cell, opened
+from benchmarks.study_cells import PLAIN
+from benchmarks.study_page import put_table
 from benchmarks.study_rows import StudyRow
-from benchmarks.vectors import MissingData, Setting
+from benchmarks.vectors import Setting
 from gradsnap.experiments.cache import RunCache
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.means import Mean
 from gradsnap.experiments.runs import Outcome, outcome
-from gradsnap.files import write_text
 from gradsnap.training.settings import changed
 
 LENGTHS = (32, 64, 128, 192)
@@ -70,29 +69,17 @@ class LengthRow:
 
 def run(setting: Setting) -> Iterator[LengthRow | report.Row]:
     """Every cell and length; the table of the page after each."""
-    chosen = list(known_rows().values())
-    tasks = {task.name: task for task in TASKS}
     rows: list[LengthRow] = []
-    for name, layout in CELLS[:1] if setting.quick else CELLS:
-        try:
-            file = tasks[name].file(setting, FOLDER)
-        except MissingData as missing:
-            yield report.skipped(name, missing)
+    for cell in opened(CELLS, setting):
+        if isinstance(cell, report.Row):
+            yield cell
             continue
-        cell = Cell(tasks[name], layout, file, setting)
-        for row in _compared(tasks[name], layout, chosen):
+        for method in (PLAIN, cell.task.recipes(cell.layout)[0]):
             for dim in LENGTHS[:1] if setting.quick else LENGTHS:
-                rows.append(_measured(cell, row, dim))
+                rows.append(_measured(cell, cell.known()[method], dim))
                 yield rows[-1]
         if not setting.quick:
-            write_table(rows)
-
-
-def _compared(task: Task, layout: Layout, chosen: list[StudyRow]) -> list[StudyRow]:
-    """Rows of the study whose choices are taken over: plain + PQ, and the recipe."""
-    names = PLAIN, task.recipes(layout)[0]
-    cell = [row for row in chosen if (row.data, row.layout) == (task.name, str(layout))]
-    return [row for name in names for row in cell if row.method == name]
+            put_table("dimensions", [row.cells() for row in rows])
 
 
 def _measured(cell: Cell, row: StudyRow, dim: int) -> LengthRow:
@@ -114,13 +101,3 @@ def _outcome(cell: Cell, row: StudyRow, dim: int, seed: int) -> Outcome:
     found = outcome(config, RunCache(FOLDER / "lengths"))
     report.say(f"{row.data}, {row.layout}, {row.method}, {dim}-d, seed {seed}")
     return found
-
-
-def write_table(rows: list[LengthRow]) -> None:
-    """Puts the table between its marks on the page of the study."""
-    shown = [row.cells() for row in rows]
-    lines = ["| " + " | ".join(shown[0]) + " |", "|---|---|--:|--:|--:|--:|--:|"]
-    lines += ["| " + " | ".join(one.values()) + " |" for one in shown]
-    page = DOCS / "study.md"
-    text = renewed(page.read_text(encoding="utf-8"), {"dimensions": "\n".join(lines)})
-    write_text(page, text)

@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from benchmarks import report
-from benchmarks.study import FOLDER, Cell, known_rows
-from benchmarks.study_cells import KEPT, METHODS, PLAIN, TASKS, Task
-from benchmarks.study_page import DOCS, renewed
+from benchmarks.study import FOLDER, Cell, opened
+from benchmarks.study_cells import KEPT, METHODS, PLAIN
+from benchmarks.study_page import put_table
 from benchmarks.study_rows import StudyRow, kept_row, row_of
-from benchmarks.vectors import MissingData, Setting
+from benchmarks.vectors import Setting
 from gradsnap.experiments.cache import RunCache
 from gradsnap.experiments.contenders import Choice
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.means import Mean
 from gradsnap.experiments.runs import Outcome, outcome
-from gradsnap.files import write_text
 
 SEEDS = 10
 SURE = 2.26
@@ -66,29 +65,26 @@ class Gain:
 
     def record(self) -> report.Record:
         """What is written to the JSON file."""
-        return asdict(self) | {"met": self.met}
+        return asdict(self) | {"what": f"{self.data}, {self.layout}", "met": self.met}
 
 
 def run(setting: Setting) -> Iterator[Gain | report.Row]:
     """Every cell; the table of the page after each."""
-    tasks = {task.name: task for task in TASKS}
     gains: list[Gain] = []
-    for name, layout in CELLS[:1] if setting.quick else CELLS:
-        try:
-            file = tasks[name].file(setting, FOLDER)
-        except MissingData as missing:
-            yield report.skipped(name, missing)
+    for cell in opened(CELLS, setting):
+        if isinstance(cell, report.Row):
+            yield cell
             continue
-        gains.append(_gain(Cell(tasks[name], layout, file, setting), setting))
+        gains.append(_gain(cell, 2 if setting.quick else SEEDS))
         yield gains[-1]
         if not setting.quick:
-            write_table(gains)
+            put_table("seeds", [gain.cells() for gain in gains])
 
 
-def _gain(cell: Cell, setting: Setting) -> Gain:
-    chosen = _chosen(cell.task, cell.layout)
-    seeds = 2 if setting.quick else SEEDS
-    rows = {name: _with_seeds(cell, row, seeds) for name, row in chosen.items()}
+def _gain(cell: Cell, seeds: int) -> Gain:
+    known = cell.known()
+    names = {PLAIN, *cell.task.recipes(cell.layout)}
+    rows = {name: _with_seeds(cell, known[name], seeds) for name in names}
     own = [rows[name] for name in cell.task.recipes(cell.layout)]
     kept = kept_row(KEPT, own)
     if kept is None:
@@ -104,14 +100,6 @@ def _gain(cell: Cell, setting: Setting) -> Gain:
     )
 
 
-def _chosen(task: Task, layout: Layout) -> dict[str, StudyRow]:
-    """Rows of the study whose choices are taken over, by method."""
-    names = {PLAIN, *task.recipes(layout)}
-    rows = known_rows().values()
-    here = [row for row in rows if (row.data, row.layout) == (task.name, str(layout))]
-    return {row.method: row for row in here if row.method in names}
-
-
 def _with_seeds(cell: Cell, row: StudyRow, seeds: int) -> StudyRow:
     """The row with other seeds."""
     runs = [_outcome(cell, row, seed) for seed in range(seeds)]
@@ -125,13 +113,3 @@ def _outcome(cell: Cell, row: StudyRow, seed: int) -> Outcome:
     what = f"{row.data}, {row.layout}, {row.method}, seed {seed}"
     report.say(f"{what}: {found.code_map:.3f} ({found.seconds:.1f} s)")
     return found
-
-
-def write_table(gains: list[Gain]) -> None:
-    """Puts the table between its marks on the page of the study."""
-    shown = [gain.cells() for gain in gains]
-    lines = ["| " + " | ".join(shown[0]) + " |", "|---|--:|--:|--:|--:|--:|---|"]
-    lines += ["| " + " | ".join(one.values()) + " |" for one in shown]
-    page = DOCS / "study.md"
-    text = renewed(page.read_text(encoding="utf-8"), {"seeds": "\n".join(lines)})
-    write_text(page, text)

@@ -10,7 +10,7 @@ run all anew, remove that file and the cache.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,20 @@ def run(setting: Setting) -> Iterator[StudyRow | report.Row]:
                 yield row
             if not setting.quick:
                 keep(rows)
+
+
+def opened(
+    places: Sequence[tuple[str, Layout]], setting: Setting
+) -> Iterator["Cell | report.Row"]:
+    """Cells by data and layout; a skipped row where data are missing."""
+    tasks = {task.name: task for task in TASKS}
+    for name, layout in places[:1] if setting.quick else places:
+        try:
+            file = tasks[name].file(setting, FOLDER)
+        except MissingData as missing:
+            yield report.skipped(f"{name}, {layout}", missing)
+            continue
+        yield Cell(tasks[name], layout, file, setting)
 
 
 def known_rows() -> dict[str, StudyRow]:
@@ -159,6 +173,12 @@ class Cell:
                 *(["run.steps=8"] if self.setting.quick else []),
             ],
         )
+
+    def known(self) -> dict[str, StudyRow]:
+        """The rows of this cell in the last results, by method."""
+        here = self.task.name, str(self.layout)
+        rows = known_rows().values()
+        return {row.method: row for row in rows if (row.data, row.layout) == here}
 
     def as_chosen(self, row: StudyRow, seed: int) -> TrainingConfig:
         """The configuration of a known row of this cell, with any seed."""

@@ -35,6 +35,16 @@ def write_page(records: list[Record]) -> None:
     write_text(DOCS / "pictures" / "study.svg", picture_of(cells))
 
 
+def put_table(name: str, shown: list[dict[str, str]]) -> None:
+    """Puts a table between the marks of its name; the first column is of words."""
+    heads = list(shown[0])
+    marks = ["---", *["--:"] * (len(heads) - 1)]
+    lines = [heads, marks, *(list(one.values()) for one in shown)]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    page = DOCS / "study.md"
+    write_text(page, renewed(page.read_text(encoding="utf-8"), {name: table}))
+
+
 def cells_of(records: list[Record]) -> list[CellRows]:
     """The rows by cell, without data that were skipped and cells half done."""
     rows = [StudyRow(**one) for one in records if "code_maps" in one]
