@@ -3,6 +3,7 @@
 import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -87,6 +88,31 @@ def test_rejected_rows(rejected: float | None) -> None:
     assert not layer.last.accepted.any()
     share = 0.2 if rejected is None else rejected
     torch.testing.assert_close(backward(layer, y, g), share * g)
+
+
+def test_rows_that_no_candidate_suits() -> None:
+    """All slopes are negative: the best of them is still that of torch."""
+    quantizer = made(24, 4, 64)
+    y = 3 * quantizer(clustered(64, 24, seed=7))  # beyond all codewords
+    layer = gs.GradientSnapping(quantizer, 30)
+    assert_alike(layer, y, -y)
+    assert layer.last is not None
+    assert not layer.last.accepted.any()
+
+
+@pytest.mark.parametrize("k", [1, 2, 30, 99, 100])
+@pytest.mark.parametrize("levels", [1, 2, 7, 10**6])
+def test_exactly_so_many_sums_lie_within_the_limit(k: int, levels: int) -> None:
+    """Few levels make ties, also at the limit."""
+    from gradsnap.coders.quantizers.smallest_compiled import limit_of_smallest
+
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        sums = (draw.integers(levels, size=100) * 1e-3).astype(np.float32)
+        given = sums.copy()
+        limit = limit_of_smallest(given, len(given), k)
+        left = given[given <= limit]
+        assert np.array_equal(np.sort(left), np.sort(sums)[:k])
 
 
 class TestEdges:

@@ -7,17 +7,18 @@ of the time: candidates are neither sorted nor written down.
 
 import itertools
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.quantizers import ProductQuantizer, Quantizer
 from gradsnap.coders.quantizers.block_tables import can_loop
 from gradsnap.coders.quantizers.candidates import ROWS_PER_THREAD
 from gradsnap.coders.quantizers.kmeans import half_distances
-from gradsnap.coders.quantizers.quantizer import chunks
+from gradsnap.coders.quantizers.quantizer import CHUNK_ENTRIES, chunks
 from gradsnap.compiled import kernels, spread
 from gradsnap.layers.rules import Rule, SnappingRule, gaussian
 
@@ -46,8 +47,14 @@ def can_fuse(rule: Rule, quantizer: Quantizer, *given: Tensor) -> bool:
     plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
     if not plain or can_loop(given[0]) or _kernels() is None or not quantizer.fitted:
         return False
-    rows = [one.detach().contiguous().numpy() for one in given]
-    return all(map(_kernels().can_be_squared, rows))  # type: ignore[union-attr]
+    squared: bool = _kernels().can_be_squared(*map(_array, given))  # type: ignore[union-attr]
+    return squared
+
+
+def _array(rows: Tensor) -> NDArray[Any]:
+    """The rows (n, d) as they lie in memory, copied only if they have gaps."""
+    rows = rows.detach()
+    return (rows if rows.is_contiguous() else rows.contiguous()).numpy()
 
 
 def _kernels() -> ModuleType | None:
@@ -71,10 +78,10 @@ def fused(
         neighbors: T, how many candidates; at most all codewords there are.
     """
     size = quantizer.num_codebooks * quantizer.codebook_size
+    if len(gradient) * size <= CHUNK_ENTRIES:  # a training batch: spare it the rest
+        return _of_chunk(rule, quantizer, gradient, embeddings, neighbors)
     given = zip(chunks(gradient, size), chunks(embeddings, size), strict=True)
     parts = [_of_chunk(rule, quantizer, *pair, neighbors) for pair in given]
-    if len(parts) == 1:  # a training batch: spare it the copy
-        return parts[0]
     return Fused(*map(torch.cat, zip(*parts, strict=True)))
 
 
@@ -87,31 +94,30 @@ def _of_chunk(
 ) -> Fused:
     """The same for so few rows that their tables can be held."""
     y, codebooks = quantizer._in_blocks(embeddings.detach().contiguous())
-    g, _ = quantizer._in_blocks(gradient.detach().contiguous())
-    codebooks = codebooks.detach().contiguous()
+    g, _ = quantizer._in_blocks(gradient)
     shape = len(y), *codebooks.shape[::2]  # (n, M, width)
     # What ``assign`` takes the least of: codes that are found here are its own.
     norms = codebooks.square().sum(dim=2)[:, None]
     scores = half_distances(y.view(shape).transpose(0, 1), codebooks, norms)
-    done = _empty(y, len(codebooks))
-    rows = scores.numpy(), y.numpy(), g.numpy(), codebooks.numpy()
-    arrays = tuple(one.numpy() for one in done)
+    rows = scores.numpy(), y.numpy(), _array(g), _array(codebooks)
+    done = _empty(y.shape, len(codebooks))
     run, strengths = _kernels().snap_rows, _strengths(rule)  # type: ignore[union-attr]
-    spread(lambda span: run(rows, arrays, span, neighbors, strengths), _spans(len(y)))
-    return Fused(quantizer._join(done[0].view(shape)), *done[1:])
+    spread(lambda span: run(rows, done, span, neighbors, strengths), _spans(len(y)))
+    found = tuple(map(torch.from_numpy, done))
+    if y.shape[1] > quantizer.dim:
+        return Fused(quantizer._join(found[0].view(shape)), *found[1:])
+    return Fused(*found)
 
 
-def _empty(y: Tensor, num_codebooks: int) -> tuple[Tensor, ...]:
-    """Room for all that is ``Fused``."""
-    count = len(y)
-    accepted = torch.empty(count, dtype=torch.bool)
-    nearest = torch.empty(count, num_codebooks, dtype=torch.int64)
+def _empty(shape: tuple[int, ...], num_codebooks: int) -> tuple[NDArray[Any], ...]:
+    """Room for all that is ``Fused``, for rows of the shape (n, M · width)."""
+    count = shape[0]
     return (
-        torch.empty_like(y),
-        y.new_empty(count),
-        y.new_empty(count),
-        accepted,
-        nearest,
+        np.empty(shape, np.float32),
+        np.empty(count, np.float32),
+        np.empty(count, np.float32),
+        np.empty(count, np.bool_),
+        np.empty((count, num_codebooks), np.int64),
     )
 
 

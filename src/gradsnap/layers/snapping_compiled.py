@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.beam_compiled import lane_minima, lowest
 from gradsnap.coders.quantizers.candidates_compiled import (
-    INFINITE,
     Room,
     find,
     half,
@@ -20,8 +19,12 @@ from gradsnap.coders.quantizers.candidates_compiled import (
     make_room,
     word_at,
 )
-from gradsnap.coders.quantizers.smallest_compiled import choose_smallest, largest
+from gradsnap.coders.quantizers.smallest_compiled import (
+    count_within,
+    limit_of_smallest,
+)
 from gradsnap.compiled import compiled, compiled_loosely, compiled_strictly
+from gradsnap.layers.choice_compiled import choose, measure
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array, Array]
@@ -33,8 +36,6 @@ Done = tuple[Array, Array, Array, Array, Array]
 TINY = np.float32(np.finfo(np.float32).tiny)
 MOST = np.float32(np.finfo(np.float32).max / 64)
 ZERO, ONE = np.float32(0), np.float32(1)
-LESS = np.float32(1 - 1e-4)
-"""Rounding changes weights by less than this."""
 
 
 @compiled_strictly
@@ -46,11 +47,12 @@ def _square(row: Array) -> Any:
 
 
 @compiled_strictly
-def can_be_squared(rows: Array) -> Any:
-    """Whether rows (n, dim) are finite, and all their squares together too."""
+def can_be_squared(first: Array, second: Array) -> Any:
+    """Whether both (n, dim) are finite, and all their squares together too."""
     total = ZERO
-    for row in range(rows.shape[0]):
-        total += _square(rows[row])
+    for row in range(first.shape[0]):
+        total += _square(first[row])
+        total += _square(second[row])
     return total <= MOST
 
 
@@ -97,12 +99,12 @@ def _first_least(scores: Array, lanes: Array, scratch: Array) -> Any:
 @compiled
 def _only_zero(sums: Array, count: int) -> int:
     """Where the one zero stands among the sums; -1 if there are several."""
-    at, zeros = 0, 0
+    if count_within(sums, count, ZERO) > 1:
+        return -1
+    at = 0
     while sums[at] > 0:
         at += 1
-    for i in range(count):
-        zeros += sums[i] <= 0
-    return at if zeros == 1 else -1
+    return at
 
 
 @compiled
@@ -137,94 +139,34 @@ def _fill_inner(g: Array, codebooks: Array, named: Any, inner: Array) -> None:
 
 
 @compiled
-def _add_lists(
-    entries: Array, inner: Array, room: Room, sides: tuple[Array, Array]
-) -> None:
-    """Distances and ⟨g, c⟩ of the parts that sums were added up from.
+def _add_lists(inner: Array, room: Room, sides: Array) -> None:
+    """⟨g, c⟩ of the parts that sums were added up from.
 
     Args:
-        entries: of the row, (M, K).
         inner: ⟨g, c⟩ of the codewords that occur, (M, K).
         room: in which the sums were found.
-        sides: filled, (2, room) each.
+        sides: filled, (2, room).
     """
-    distances, along = sides
     words, counts = room[1][0][1], room[1][0][2]
     middle = half(words.shape[0])
     for m in range(words.shape[0]):
         side = 0 if m < middle else 1
         count = counts[middle * side]
-        own, inner_own, of_list = entries[m], inner[m], words[m]
-        to_distances, to_along = distances[side], along[side]
+        own, of_list, along = inner[m], words[m], sides[side]
         if m == 0 or m == middle:
-            to_distances[:count] = ZERO
-            to_along[:count] = ZERO
-        for i in range(count):
-            to_distances[i] += own[of_list[i]]
-            to_along[i] += inner_own[of_list[i]]
+            for i in range(count):
+                along[i] = own[of_list[i]]
+        else:
+            for i in range(count):
+                along[i] += own[of_list[i]]
 
 
 @compiled
-def _add_up(
-    sides: tuple[Array, Array], sums: Any, chosen: Array, near: tuple[Array, Array]
-) -> None:
-    """Squared distances and ⟨g, c⟩ of the chosen sums, (T,) each."""
-    lefts, rights = sums[1], sums[2]
-    for i in range(near[0].shape[0]):
-        left, right = lefts[chosen[i]], rights[chosen[i]]
-        near[0][i] = sides[0][0, left] + sides[0][1, right]
-        near[1][i] = sides[1][0, left] + sides[1][1, right]
-
-
-@compiled_loosely
-def _mean(values: Array) -> Any:
-    total = ZERO
-    for i in range(values.shape[0]):
-        total += values[i]
-    return total / np.float32(values.shape[0])
-
-
-@compiled_loosely
-def _measure(distances: Array, slopes: Array, lengths: Array, steepness: Array) -> None:
-    """Lengths of offsets, and ⟨g, u⟩, from squared distances and ⟨g, y − c⟩: (T,)."""
-    for i in range(distances.shape[0]):
-        length = np.float32(math.sqrt(distances[i]))
-        lengths[i] = length
-        steepness[i] = slopes[i] / max(length, TINY)
-
-
-@compiled
-def _choose(
-    distances: Array, slopes: Array, span: tuple[Any, Any], scratch: Array
-) -> tuple[int, Any]:
-    """c* = argmax w⟨g, u⟩, the nearer on ties, and its weight.
-
-    w falls with the distance, so that the steepest has at least w of the farthest: a
-    codeword that falls short of this even with w of the nearest cannot win.
-
-    Args:
-        distances: squared, (T,).
-        slopes: ⟨g, y − c⟩, (T,).
-        span: the least and the largest distance, up to rounding.
-        scratch: (2, T).
-    """
-    lengths, steepness = scratch[0], scratch[1]
-    _measure(distances, slopes, lengths, steepness)
-    mean = _mean(lengths)
-    square, bar = max(mean * mean, TINY), largest(steepness, len(steepness))
-    if bar < 0:
-        bar = -INFINITE
-    else:
-        bar *= LESS * np.float32(math.exp((span[0] - span[1]) / square))
-    best, top = 0, -INFINITE
-    for i in range(distances.shape[0]):
-        if steepness[i] >= bar:
-            score = steepness[i]
-            if score != 0:
-                score *= np.float32(math.exp(-distances[i] / square))
-            if score > top or (score == top and distances[i] < distances[best]):
-                best, top = i, score
-    return best, np.float32(math.exp(-distances[best] / square))
+def _add_up(sides: Array, sums: Any, count: int, along: Array) -> None:
+    """⟨g, c⟩ of all the sums, (count,)."""
+    left, right, lefts, rights = sides[0], sides[1], sums[1], sums[2]
+    for i in range(count):
+        along[i] = left[lefts[i]] + right[rights[i]]
 
 
 @compiled_loosely
@@ -288,29 +230,26 @@ def snap_rows(
     entries = np.empty((num_codebooks, size), np.float32)
     inner = np.empty_like(entries)
     room = make_room(entries, k)
-    lows, sums, bins = room[0][0], room[1][1], room[3]
-    chosen = np.empty(sums[0].shape[0], np.uint32)
-    sides = (
-        np.zeros((2, len(chosen)), np.float32),
-        np.zeros((2, len(chosen)), np.float32),
-    )
-    near, scratch = np.empty((2, k), np.float32), np.empty((2, k), np.float32)
+    lows, sums = room[0][0], room[1][1]
+    sides = np.zeros((2, len(sums[0])), np.float32)  # one codebook has one side
+    near, rough = np.empty_like(sums[0]), np.empty_like(sums[0])
     offset, code = np.empty(y.shape[1], np.float32), np.empty(num_codebooks, np.uint32)
     for row in range(span[0], span[1]):
         _fill_entries(scores, y[row], row, entries)
         count, reach = find(entries, k, room)
-        limit = choose_smallest(sums[0], count, k, bins, chosen)
+        _fill_nearest(scores, row, room, count, done[4])
+        limit, least = limit_of_smallest(sums[0], count, k), np.sum(lows)
         learn(room, limit, reach)
         _fill_inner(g[row], codebooks, room[1][3], inner)
-        _add_lists(entries, inner, room, sides)
-        _add_up(sides, sums, chosen, (near[0], near[1]))
-        slope, least = _dot(g[row], y[row]), np.sum(lows)
-        for i in range(k):
-            near[1, i] = slope - near[1, i]
-        best, weight = _choose(near[0], near[1], (least, least + limit), scratch)
-        _fill_nearest(scores, row, room, count, done[4])
+        _add_lists(inner, room, sides)
+        _add_up(sides, sums, count, near)
+        gaps, steep = sums[0][:count], near[:count]
+        mean = measure(gaps, steep, limit, least, _dot(g[row], y[row])) / np.float32(k)
+        rate = ONE / max(mean * mean, TINY)
+        best = choose(gaps, steep, limit, rate, rough[:count])
+        weight = np.float32(math.exp(-(least + gaps[best]) * rate))
         for m in range(num_codebooks):
-            code[m] = word_at(room, m, chosen[best])
+            code[m] = word_at(room, m, best)
         done[2][row] = _offset(y[row], code, codebooks, offset)
         turned = _turn(g[row], offset, done[2][row], weight, strengths, done[0][row])
         done[1][row], done[3][row] = turned

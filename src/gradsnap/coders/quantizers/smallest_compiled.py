@@ -5,13 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_loosely
 
 Array = NDArray[Any]
 
 BINS = 512
 TOP_BIN = np.float32(BINS - 2)
 TINY = np.float32(1e-30)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+INFINITE = np.float32(np.inf)
+EDGE = np.float32(0.1)
+"""The least part of what is left that a guess at a limit cuts off."""
 
 
 @compiled
@@ -64,40 +68,49 @@ def order_smallest(
         order[j] = current
 
 
+@compiled_loosely
+def count_within(values: Array, count: int, limit: Any) -> Any:
+    """How many of the first values are at most the limit, as a float."""
+    within = ZERO
+    for i in range(count):
+        within += ONE if values[i] <= limit else ZERO
+    return within
+
+
 @compiled
-def choose_smallest(sums: Array, count: int, k: int, bins: Array, chosen: Array) -> Any:
-    """Positions of the k smallest sums, in no order; returns the largest of them.
+def _take_out(sums: Array, count: int, span: tuple[Any, Any], surplus: Any) -> None:
+    """Makes some of the sums within the span infinite, the last of them."""
+    for i in range(count - 1, -1, -1):
+        if surplus > 0 and span[0] < sums[i] <= span[1]:
+            sums[i] = INFINITE
+            surplus -= ONE
+
+
+@compiled
+def limit_of_smallest(sums: Array, count: int, k: int) -> Any:
+    """A limit within which exactly k of the sums lie, found by counting.
+
+    Where sums tie at the limit, those that are too many become infinite.
 
     Args:
-        sums: (count,) or longer.
+        sums: (count,) or longer; zero or more.
         count: at least k.
         k: how many.
-        bins: scratch.
-        chosen: filled up to k; needs room for ``count``.
     """
-    scale = TOP_BIN / (largest(sums, count) + TINY)
-    bins[:] = 0
-    for i in range(count):
-        bins[int(sums[i] * scale)] += 1
-    last, left = BINS - 2, count - k  # from the top: few are to be left out
-    while bins[last] <= left:
-        left -= bins[last]
-        last -= 1
-    below, start = 0, k + left - bins[last]
-    edge = start
-    for i in range(count):
-        bucket = int(sums[i] * scale)
-        if bucket < last:
-            chosen[below] = i
-            below += 1
-        elif bucket == last:  # few: sorted as they come
-            j = edge
-            while j > start and sums[chosen[j - 1]] > sums[i]:
-                chosen[j] = chosen[j - 1]
-                j -= 1
-            chosen[j] = i
-            edge += 1
-    return sums[chosen[k - 1]]
+    low, high = -ONE, largest(sums, count)
+    below, within = ZERO, np.float32(count)
+    middle = ZERO
+    while within > k and low < middle < high and high > 0:
+        found = count_within(sums, count, middle)
+        if found < k:
+            low, below = middle, found
+        else:
+            high, within = middle, found
+        share = (k + HALF - below) / (within - below)
+        middle = low + (high - low) * np.float32(min(max(share, EDGE), ONE - EDGE))
+    if within > k:
+        _take_out(sums, count, (low, high), within - k)
+    return high
 
 
 @compiled
