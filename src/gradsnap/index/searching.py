@@ -63,6 +63,12 @@ class Searchable(ABC):
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
         """Offers the items to the heaps; ``allowed`` are those of each segment."""
 
+    def _at_once(
+        self, queries: Given, k: int, allowed: Parts, rerank: int | None
+    ) -> SearchResult | None:
+        """``search`` where one kernel can do all of it, checks included; else None."""
+        return None
+
     def _checked(self, vectors: Given) -> Tensor:
         """Vectors or queries this index can take."""
         self.coder._require_fitted()
@@ -116,6 +122,9 @@ class Searchable(ABC):
                 names a column that is not there.
         """
         allowed = self._allowed(within, where)
+        found = self._at_once(queries, k, allowed, rerank)
+        if found is not None:
+            return found
         return self._nearest(self._queries(queries), k, allowed, rerank)
 
     def search_items(
@@ -244,6 +253,8 @@ class Searchable(ABC):
 
     def _allowed(self, within: GivenIds | Filter | None, where: str | None) -> Parts:
         """What may be found, by segment; None for everything."""
+        if within is None and where is None:
+            return None
         segments = self.items.segments
         parts: Parts = None
         if isinstance(within, Filter):

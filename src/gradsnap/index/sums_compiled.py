@@ -10,6 +10,7 @@ from gradsnap.compiled import compiled
 Array = NDArray[Any]
 
 BYTE = np.uint64(255)
+HALF, SHIFT_HALF = np.uint64(15), np.uint64(4)
 SHIFT_1, SHIFT_2, SHIFT_3 = np.uint64(8), np.uint64(16), np.uint64(24)
 SHIFT_4, SHIFT_5, SHIFT_6 = np.uint64(32), np.uint64(40), np.uint64(48)
 SHIFT_7 = np.uint64(56)
@@ -89,6 +90,16 @@ def eight_sum(table: Array, word: Any) -> Any:
     total = total + table[BOOK_5 + ((word >> SHIFT_5) & BYTE)]
     total = total + table[BOOK_6 + ((word >> SHIFT_6) & BYTE)]
     return total + table[BOOK_7 + (word >> SHIFT_7)]
+
+
+@compiled
+def halves_sum(table: Array, word: Any) -> Any:
+    """The same for up to 16 codebooks of 16, table (M, 16): half a byte is a code."""
+    total = table[0, word & HALF]
+    for m in range(1, table.shape[0]):
+        word >>= SHIFT_HALF
+        total += table[m, word & HALF]
+    return total
 
 
 @compiled
