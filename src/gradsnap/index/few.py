@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradsnap.compiled import kernels
 from gradsnap.index.best import Best
-from gradsnap.index.filtering import Allowed
+from gradsnap.index.filtering import Allowed, Marked
 from gradsnap.index.item_store import ItemStore
 from gradsnap.index.scanning import FEW_ALIVE
 from gradsnap.index.segments import Segment
@@ -24,6 +24,7 @@ Part = tuple[Any, ...]
 """Of one segment, as ``scan_lists`` takes it: columns, what counts, spans of lists."""
 
 NO_HALVES = np.empty(0, dtype=np.float32)
+NO_MARKS = np.empty(0, dtype=np.uint64)
 
 
 class Coarse(NamedTuple):
@@ -103,8 +104,14 @@ class Few(NamedTuple):
             a one.
         """
         compiled: Any = kernels("gradsnap.index.few_compiled")
-        part = self._parts(allowed)[0]
-        found = compiled.search_few(self.rows, self.index.words, part, self.probes, k)
+        (part,), marks = self.index.parts, NO_MARKS
+        if allowed is not None and isinstance(allowed[0], Marked):
+            marks, room = allowed[0].marks, np.empty(allowed[0].count, dtype=bool)
+            part = (part[0], (room, allowed[0].share < FEW_ALIVE), part[2])
+        elif allowed is not None:
+            part = self._parts(allowed)[0]
+        words = self.index.words
+        found = compiled.search_few(self.rows, words, part, marks, self.probes, k)
         return found if len(found[0]) else None
 
     def _parts(self, allowed: list[Allowed] | None) -> list[Part]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.block_tables_compiled import block_tables
 from gradsnap.compiled import compiled, compiled_strictly
+from gradsnap.index.filtered_compiled import unmark
 from gradsnap.index.heaps_compiled import sort_heaps
 from gradsnap.index.lists_compiled import scan_lists
 from gradsnap.index.probing_compiled import nearest_centroids, nearest_pairs
@@ -58,7 +59,12 @@ def begin_few(
 
 @compiled
 def search_few(
-    rows: tuple[Array, Array], words: Words, part: tuple[Any, ...], probes: int, k: int
+    rows: tuple[Array, Array],
+    words: Words,
+    part: tuple[Any, ...],
+    marks: Array,
+    probes: int,
+    k: int,
 ) -> tuple[Array, Array, Array]:
     """Checks the queries, finds lists, makes tables, scans and sorts.
 
@@ -66,6 +72,8 @@ def search_few(
         rows: as for ``begin_few``, and so are words and probes.
         words: what they are compared with.
         part: columns, counted and spans of ``scan_lists``.
+        marks: of the ids that count, as in ``filtering.Marked``; what counts is then
+            written to where it is looked for. Empty where that is known.
         probes: lists a query looks into.
         k: how many to find.
 
@@ -79,6 +87,9 @@ def search_few(
     places = np.full((count, k), -1, np.int64)
     if count:
         lists, tables = begin_few(rows, words, probes)
+        if marks.size:
+            own = (part[0][2], part[0][3])
+            unmark(own, marks, part[2][0], lists, part[1][0])
         scan_lists(part[0], part[1], part[2], lists, tables, (distances, keys, places))
         sort_heaps((distances, keys, places))
         for q in range(count):

@@ -14,7 +14,7 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
 from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns, words_of
-from gradsnap.index.filtering import Allowed, chosen
+from gradsnap.index.filtering import Allowed, chosen, marked
 from gradsnap.index.scanning import FAST_SIZE
 from gradsnap.index.segments import (
     GivenIds,
@@ -23,6 +23,7 @@ from gradsnap.index.segments import (
     checked_ids,
     merge,
     narrow,
+    plain_ids,
 )
 from gradsnap.index.shuffles import NO_BLOCKS, blocks_of
 from gradsnap.strings import PackedStrings
@@ -141,6 +142,11 @@ class ItemStore:
 
     def allowed(self, ids: GivenIds) -> list[Allowed]:
         """The items with such ids by segment; refuses ids that are not there."""
+        if len(self.segments) == 1 and self.segments[0].bounds is not None:
+            plain = plain_ids(ids)
+            own = None if plain is None else marked(self.segments[0], plain)
+            if own is not None:
+                return [own]
         checked = checked_ids(ids)
         if len(self.segments) == 1:
             whole = chosen(self.segments[0], checked)

@@ -118,6 +118,14 @@ class Segment:
         inverse[self.all_ids()] = np.arange(len(self))
         return inverse
 
+    @property
+    def complete(self) -> bool:
+        """Whether ids are whole numbers without a gap, from 0 or ``first`` on."""
+        if self.names is not None or len(self.removed) or len(self) == 0:
+            return False
+        whole = self.ids is None
+        return whole or (self.inverse is not None and len(self.inverse) == len(self))
+
     @functools.cached_property
     def alive(self) -> Array:
         """Which items count, bool (n,); empty for all."""
@@ -181,6 +189,15 @@ def checked_ids(ids: GivenIds) -> Ids:
         bad = values[(values < 0) | (values > 2**63 - 2)][0]
         raise InputError(f"ids must lie in 0..2**63 - 2 (-1 is padding), got {bad}")
     return values.astype(np.int64, copy=False)
+
+
+def plain_ids(ids: GivenIds) -> Array | None:
+    """Ids that are int64 (n,) already, unchecked; None for others."""
+    if isinstance(ids, Tensor) and ids.is_cpu and not ids.is_floating_point():
+        ids = ids.numpy()
+    plain = isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1
+    whole: Array | None = np.ascontiguousarray(ids) if plain else None
+    return whole
 
 
 def new_ids(ids: GivenIds, count: int) -> Ids:
