@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
     """Tiles and halves of a ``Coarse``; codebooks (M, K, width)."""
     parts: list[Part]
     """By segment."""
-    count: int
+    live: int
     """Items that can be found."""
 
     @classmethod
@@ -83,7 +83,7 @@ class Prepared(NamedTuple):
 class Few(NamedTuple):
     """A few queries, and the index that they look into."""
 
-    index: Prepared
+    ready: Prepared
     rows: tuple[Array, Array]
     """As they are compared to find lists, (q, dim), and in blocks, (q, M · width)."""
     probes: int
@@ -91,7 +91,7 @@ class Few(NamedTuple):
     def scan(self, allowed: list[Allowed] | None, best: Best) -> None:
         """Finds lists and tables, and offers all items, or those allowed."""
         compiled: Any = kernels("gradsnap.index.few_compiled")
-        lists, tables = compiled.begin_few(self.rows, self.index.words, self.probes)
+        lists, tables = compiled.begin_few(self.rows, self.ready.words, self.probes)
         for part in self._parts(allowed):
             compiled.scan_lists(*part, lists, tables, tuple(best))
 
@@ -104,21 +104,21 @@ class Few(NamedTuple):
             a one.
         """
         compiled: Any = kernels("gradsnap.index.few_compiled")
-        (part,), marks = self.index.parts, NO_MARKS
+        (part,), marks = self.ready.parts, NO_MARKS
         if allowed is not None and isinstance(allowed[0], Marked):
             marks, room = allowed[0].marks, np.empty(allowed[0].count, dtype=bool)
             part = (part[0], (room, allowed[0].share < FEW_ALIVE), part[2])
         elif allowed is not None:
             part = self._parts(allowed)[0]
-        words = self.index.words
+        words = self.ready.words
         found = compiled.search_few(self.rows, words, part, marks, self.probes, k)
         return found if len(found[0]) else None
 
     def _parts(self, allowed: list[Allowed] | None) -> list[Part]:
         """The segments, of which those items count that are allowed."""
         if allowed is None:
-            return self.index.parts
-        pairs = zip(self.index.parts, allowed, strict=True)
+            return self.ready.parts
+        pairs = zip(self.ready.parts, allowed, strict=True)
         return [
             (part[0], (own.mask, own.share < FEW_ALIVE), part[2]) for part, own in pairs
         ]

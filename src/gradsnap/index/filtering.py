@@ -115,7 +115,7 @@ class Marked(Allowed):
         return self._found.positions
 
     @functools.cached_property
-    def mask(self) -> Array:  # type: ignore[override]
+    def mask(self) -> Array:
         """Which items those are, bool (count,)."""
         return self._found.mask
 

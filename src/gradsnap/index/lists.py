@@ -189,7 +189,7 @@ class ListedIndex(Index):
         if self.refiner is not None or rerank or len(self.items.segments) != 1:
             return None
         few = self._few(queries) if is_plain(queries, self.coder.dim) else None
-        if few is None or type(k) is not int or not 1 <= k <= few.index.count:
+        if few is None or type(k) is not int or not 1 <= k <= few.ready.live:
             return None
         found = few.search(allowed, k)
         if found is None:

@@ -18,12 +18,12 @@ from gradsnap.index.shuffles_compiled import (
     limit_of,
     lowest_bit,
     lows_of,
-    near,
+    near_here,
     scale_of,
     shrink,
 )
 from gradsnap.index.sums_compiled import eight_sum, halves_sum, sum_at, sum_block
-from gradsnap.index.wide_compiled import HAS_WIDE
+from gradsnap.index.wide_compiled import HAS_WIDE, IDS, fetch
 from gradsnap.index.wide_lists_compiled import can_scan_wide, scan_wide
 
 Array = NDArray[Any]
@@ -149,7 +149,7 @@ def _scan_shuffled(
                 scale = scale_of(worst, low)
                 shrink(table, lows, scale, small)
                 limit = limit_of(worst, low, scale)
-            mask = near(blocks, block, small, limit)
+            mask = near_here(blocks, block, small, limit)  # type: ignore[call-arg]
             if mask != 0:
                 _take_near(columns, alive, table, heap, (mask, block, start, stop))
                 if worst < INFINITE:
@@ -166,12 +166,14 @@ def _take_near(
 ) -> None:
     """Offers the items of a block that a mask names, if they lie in their list."""
     mask, block, start, stop = found
+    for first in range(SIDE_BY_SIDE * block, SIDE_BY_SIDE * (block + 1), IDS):
+        fetch(columns[2], first)  # type: ignore[call-arg]
     while mask != 0:
         place: int = lowest_bit(mask)  # type: ignore[call-arg]
         at = SIDE_BY_SIDE * block + place
         mask &= mask - ONE
         if start <= at < stop and (alive.size == 0 or alive[at]):
-            total = halves_sum(table, columns[4][at])
+            total = halves_sum(table, columns[7][block], place)
             if total <= heap[0][0]:
                 offer(heap, columns, total, at)
 

@@ -130,6 +130,8 @@ def near_by_shuffles(blocks: Array, at: int, small: Array, limit: int) -> Any:
 
 
 near = near_by_shuffles if HAS_SHUFFLE else near_plainly
+near_here = _shuffled if HAS_SHUFFLE else near_plainly
+"""The same for a loop of a kernel, which it becomes part of: calls take a while."""
 
 
 @intrinsic

@@ -10,7 +10,6 @@ from gradsnap.compiled import compiled
 Array = NDArray[Any]
 
 BYTE = np.uint64(255)
-HALF, SHIFT_HALF = np.uint64(15), np.uint64(4)
 SHIFT_1, SHIFT_2, SHIFT_3 = np.uint64(8), np.uint64(16), np.uint64(24)
 SHIFT_4, SHIFT_5, SHIFT_6 = np.uint64(32), np.uint64(40), np.uint64(48)
 SHIFT_7 = np.uint64(56)
@@ -93,12 +92,15 @@ def eight_sum(table: Array, word: Any) -> Any:
 
 
 @compiled
-def halves_sum(table: Array, word: Any) -> Any:
-    """The same for up to 16 codebooks of 16, table (M, 16): half a byte is a code."""
-    total = table[0, word & HALF]
+def halves_sum(table: Array, block: Array, place: int) -> Any:
+    """The same for up to 16 codebooks of 16, table (M, 16): half a byte is a code.
+
+    The bytes are one of those that lie side by side in a block, uint8 (8, s): it was
+    read just now, and the code itself may be far away in memory.
+    """
+    total = table[0, block[0, place] & 15]
     for m in range(1, table.shape[0]):
-        word >>= SHIFT_HALF
-        total += table[m, word & HALF]
+        total += table[m, (block[m >> 1, place] >> (4 * (m & 1))) & 15]
     return total
 
 

@@ -25,6 +25,8 @@ WIDE = 64
 """Codes that are looked up together."""
 ENTRIES = 256
 """Of a table."""
+IDS = 16
+"""Ids of four bytes that memory brings together."""
 
 _HAS = llvmlite.binding.get_host_cpu_features()
 HAS_WIDE = all(_HAS.get(name) for name in ("avx512f", "avx512bw", "avx512vbmi"))
@@ -159,3 +161,5 @@ def near_wide(words: Array, at: int, small: Array, limit: int) -> Any:
 
 
 near = near_wide if HAS_WIDE else near_plainly
+near_here = _near if HAS_WIDE else near_plainly
+"""The same for a loop of a kernel, which it becomes part of: calls take a while."""

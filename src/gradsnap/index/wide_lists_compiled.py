@@ -17,7 +17,7 @@ from gradsnap.index.shuffles_compiled import (
     shrink,
 )
 from gradsnap.index.sums_compiled import eight_sum
-from gradsnap.index.wide_compiled import ENTRIES, WIDE, fetch, near
+from gradsnap.index.wide_compiled import ENTRIES, IDS, WIDE, fetch, near_here
 
 Array = NDArray[Any]
 Tuple = tuple[Any, ...]
@@ -47,7 +47,7 @@ def can_scan_wide(words: Array, tables: Array) -> bool:
     low = flat[0]
     for i in range(flat.size):
         low = min(low, flat[i])
-    return low >= 0
+    return bool(low >= 0)
 
 
 @compiled
@@ -69,7 +69,9 @@ def scan_wide(
                 scale = scale_of(worst, low)
                 shrink(tables[0], lows, scale, small)
                 limit = limit_of(worst, low, scale)
-            mask = _near(words, at, stop, small, limit)
+            first = min(at, words.size - WIDE)  # nothing beyond the last code is read
+            mask = near_here(words, first, small, limit)  # type: ignore[call-arg]
+            mask = _inside(mask, at - first, stop - at)
             if mask != 0:
                 _take(columns, alive, tables[0], heap, (mask, at))
                 if worst < INFINITE:
@@ -85,12 +87,11 @@ def _fetch(words: Array, bounds: Array, at: int) -> None:
 
 
 @compiled
-def _near(words: Array, at: int, stop: int, small: Array, limit: int) -> Any:
-    """Which of the next codes, up to the end of a list, may be near, by their bits."""
-    first = min(at, words.size - WIDE)  # nothing is read beyond the last code
-    mask = near(words, first, small, limit) >> np.uint64(at - first)
-    if stop - at < WIDE:
-        mask &= (ONE << np.uint64(stop - at)) - ONE
+def _inside(mask: Any, before: int, count: int) -> Any:
+    """The mask without the first bits, and without those behind the end of a list."""
+    mask >>= np.uint64(before)
+    if count < WIDE:
+        mask &= (ONE << np.uint64(count)) - ONE
     return mask
 
 
@@ -101,6 +102,8 @@ def _take(
     """Offers the items behind a place that a mask names."""
     mask, first = found
     flat = table.reshape(table.size)
+    for some in range(first, first + WIDE, IDS):
+        fetch(columns[2], some)  # type: ignore[call-arg]
     while mask != 0:
         place: int = lowest_bit(mask)  # type: ignore[call-arg]
         at = first + place
