@@ -13,7 +13,7 @@ from gradsnap.errors import InputError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
 from gradsnap.index.scanning import FEWEST, kernel, list_kernel, scan_all
-from gradsnap.index.segments import Ids, Segment, runs
+from gradsnap.index.segments import GivenIds, Ids, Segment, runs
 
 Array = NDArray[Any]
 
@@ -76,6 +76,12 @@ class Allowed:
             words = whole.words[at] if whole.words.size else whole.words
             self._copied = Columns.of(codes, bias, keys, words)
         return self._copied
+
+
+def parts_of(segments: Sequence[Segment], positions: list[Array]) -> list[Allowed]:
+    """Ascending positions by segment, as a scan takes them."""
+    pairs = zip(segments, positions, strict=True)
+    return [Allowed(at, len(segment)) for segment, at in pairs]
 
 
 class Marked(Allowed):
@@ -162,13 +168,14 @@ class Filter:
         return self._parts
 
 
-def marked(segment: Segment, ids: Array) -> Marked | None:
+def marked(segment: Segment, given: GivenIds) -> Marked | None:
     """The items of a segment with such ids; None if some may not be there.
 
     Nothing is looked up, so half a million ids take a third of a millisecond.
     """
     compiled = kernels("gradsnap.index.filtered_compiled") if kernel() else None
-    if compiled is None or not segment.complete:
+    ids = _plain_ids(given)
+    if compiled is None or ids is None or not segment.complete:
         return None
     first = segment.first if segment.ids is None else 0
     marks = np.zeros(-(-len(segment) // 64), dtype=np.uint64)
@@ -234,3 +241,12 @@ def _rows(codes: Array, at: Array) -> Array:
     if single is None:
         return whole[at]
     return whole.view(single)[:, 0][at].view(whole.dtype).reshape(len(at), -1)
+
+
+def _plain_ids(ids: GivenIds) -> Array | None:
+    """Ids that are int64 (n,) already, unchecked; None for others."""
+    if isinstance(ids, Tensor) and ids.is_cpu and not ids.is_floating_point():
+        ids = ids.numpy()
+    plain = isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1
+    whole: Array | None = np.ascontiguousarray(ids) if plain else None
+    return whole

@@ -23,7 +23,6 @@ from gradsnap.index.segments import (
     checked_ids,
     merge,
     narrow,
-    plain_ids,
 )
 from gradsnap.index.shuffles import NO_BLOCKS, blocks_of
 from gradsnap.strings import PackedStrings
@@ -143,8 +142,7 @@ class ItemStore:
     def allowed(self, ids: GivenIds) -> list[Allowed]:
         """The items with such ids by segment; refuses ids that are not there."""
         if len(self.segments) == 1 and self.segments[0].bounds is not None:
-            plain = plain_ids(ids)
-            own = None if plain is None else marked(self.segments[0], plain)
+            own = marked(self.segments[0], ids)
             if own is not None:
                 return [own]
         checked = checked_ids(ids)

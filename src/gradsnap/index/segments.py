@@ -191,15 +191,6 @@ def checked_ids(ids: GivenIds) -> Ids:
     return values.astype(np.int64, copy=False)
 
 
-def plain_ids(ids: GivenIds) -> Array | None:
-    """Ids that are int64 (n,) already, unchecked; None for others."""
-    if isinstance(ids, Tensor) and ids.is_cpu and not ids.is_floating_point():
-        ids = ids.numpy()
-    plain = isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1
-    whole: Array | None = np.ascontiguousarray(ids) if plain else None
-    return whole
-
-
 def new_ids(ids: GivenIds, count: int) -> Ids:
     """``checked_ids`` of ``count`` new items: as many, all different."""
     checked = checked_ids(ids)
