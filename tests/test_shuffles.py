@@ -33,7 +33,7 @@ def random_blocks(count: int) -> np.ndarray:
 def test_instructions_do_what_the_plain_loop_does() -> None:
     rng, blocks = np.random.default_rng(1), random_blocks(20)
     for most in (2, 30, 256):
-        small = np.tile(rng.integers(0, most, (2 * BYTES, 16), dtype=np.uint8), (1, 2))
+        small = rng.integers(0, most, (2 * BYTES, 16), dtype=np.uint8)
         for at in range(len(blocks)):
             for limit in (0, 8, 100, 225, 254, 255):
                 mask = near(blocks, at, small, limit)
@@ -52,7 +52,7 @@ def test_nothing_as_near_as_the_limit_is_left_out(
     sums = table[0, codes[:, 0]]
     for m in range(1, books):
         sums = sums + table[m, codes[:, m]]  # in the order of a scan
-    lows, small = np.empty(books, np.float32), np.zeros((16, SIDE_BY_SIDE), np.uint8)
+    lows, small = np.empty(books, np.float32), np.zeros((16, 16), np.uint8)
     low = lows_of(table, lows)
     for worst in np.sort(sums.ravel())[::16]:
         factor = scale_of(worst, low)

@@ -70,3 +70,9 @@ class Best(NamedTuple):
         if missing.any():
             ids = np.where(missing, NO_ID, ids)
         return torch.from_numpy(ids), torch.from_numpy(self.distances)
+
+
+def joined(parts: list[Best], axis: int) -> Best:
+    """Several results as one: more queries, or more items of each."""
+    columns = zip(*parts, strict=True)
+    return Best(*(np.concatenate(column, axis=axis) for column in columns))

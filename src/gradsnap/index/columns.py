@@ -41,7 +41,7 @@ class Columns(NamedTuple):
     base: int
     """The place of item 0 in the whole index."""
     blocks: Array
-    """Codes side by side, uint8 (b, 8, 32), or empty: see ``shuffles.blocks_of``."""
+    """Codes side by side, uint8 (b, 8, s), or empty: see ``shuffles.blocks_of``."""
 
     @classmethod
     def of(
@@ -61,7 +61,7 @@ class Columns(NamedTuple):
             ids: uint32 or int64 (n,); None where they count up from ``first``.
             words: uint64 (n,), or empty.
             first: the id of item 0.
-            blocks: uint8 (b, 8, 32), or empty.
+            blocks: uint8 (b, 8, s), or empty.
         """
         short, long = NO_IDS32, NO_IDS64
         if ids is not None and ids.dtype == np.uint32:

@@ -7,7 +7,7 @@ script asks for the same condition again and again.
 from collections.abc import Sequence
 from typing import Any
 
-from gradsnap.index.filtering import Allowed
+from gradsnap.index.filtering import Allowed, parts_of
 from gradsnap.index.roots import Roots
 from gradsnap.index.segment_columns import positions_where
 from gradsnap.index.segments import Segment
@@ -47,8 +47,7 @@ class Conditions:
                 part.kept = True  # asked for twice: copies pay
             return known[where]
         positions = positions_where(list(segments), roots, parse(where))
-        pairs = zip(segments, positions, strict=True)
-        parts = [Allowed(at, len(segment)) for segment, at in pairs]
+        parts = parts_of(segments, positions)
         if sum(map(len, positions)) <= MOST_ITEMS:
             self._known = {**dict(list(known.items())[1 - MOST :]), where: parts}
         return parts

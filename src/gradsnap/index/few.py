@@ -4,6 +4,7 @@ Each step in torch takes longer than its numbers do. The kernels are those of th
 steps, so the answers are theirs, to the bit.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,70 +13,119 @@ from torch import Tensor
 
 from gradsnap.compiled import kernels
 from gradsnap.index.best import Best
-from gradsnap.index.columns import Columns
-from gradsnap.index.filtering import Allowed
+from gradsnap.index.filtering import Allowed, Marked
+from gradsnap.index.item_store import ItemStore
 from gradsnap.index.scanning import FEW_ALIVE
 from gradsnap.index.segments import Segment
 
 Array = NDArray[Any]
+Found = tuple[Array, Array, Array]
+Part = tuple[Any, ...]
+"""Of one segment, as ``scan_lists`` takes it: columns, what counts, spans of lists."""
 
 NO_HALVES = np.empty(0, dtype=np.float32)
+NO_MARKS = np.empty(0, dtype=np.uint64)
 
 
 class Coarse(NamedTuple):
-    """What finds the lists of a few queries.
+    """What queries are compared with to find their lists.
 
     Centroids by the scores of their tiles, or pairs of codewords of two codebooks by
     the sums of their tables: those have no ``halves``.
     """
 
-    rows: Array
-    """The queries, (q, dim), or their two blocks, (q, 2 · width)."""
     tiles: Array
     """Centroids (t, dim, TILE) as in ``Centroids``, or codebooks (2, K, width)."""
     halves: Array
     """Half the squared norms of centroids, (t · TILE,); empty for pairs."""
 
 
-class Few(NamedTuple):
-    """A few queries: what their lists and tables are made of, and room for both."""
+class Prepared(NamedTuple):
+    """What kernels need of an index as it is, ready to be handed over.
 
-    coarse: Coarse
-    blocks: tuple[Array, Array]
-    """The queries in blocks, (q, M · width), and codebooks (M, K, width)."""
-    lists: Array
-    """int64 (q, p), filled by ``scan``."""
-    tables: Array
-    """float32 (q, M, K), filled by ``scan``."""
+    Nothing in it ever changes, so that threads can share it: an index that was changed
+    makes another one.
+    """
+
+    known: list[Any]
+    """Objects that are others once the index was changed: see ``holds``."""
+    words: tuple[Array, Array, Array]
+    """Tiles and halves of a ``Coarse``; codebooks (M, K, width)."""
+    parts: list[Part]
+    """By segment."""
+    live: int
+    """Items that can be found."""
 
     @classmethod
-    def of(cls, coarse: Coarse, rows: Tensor, codebooks: Tensor, probes: int) -> "Few":
-        """Queries in blocks (q, M · width) that look into so many lists each."""
-        blocks = array_of(rows), array_of(codebooks)
-        count, (books, size, _) = len(blocks[0]), blocks[1].shape
-        tables = np.empty((count, books, size), np.float32)
-        return cls(coarse, blocks, np.empty((count, probes), np.int64), tables)
+    def of(cls, coarse: Coarse, codebooks: Tensor, items: ItemStore) -> "Prepared":
+        """What is compared with queries, codebooks (M, K, width), and the items."""
+        segments = list(items.segments)
+        known = [codebooks, *segments, *(one.removed for one in segments)]
+        pairs = zip(items.columns(), segments, strict=True)
+        parts = [
+            (tuple(columns), (segment.alive, False), (segment.frozen_bounds, 1))
+            for columns, segment in pairs
+        ]
+        words = (*coarse, array_of(codebooks))
+        return cls(known, words, parts, sum(one.live for one in segments))
 
-    def scan(
-        self, columns: Columns, segment: Segment, allowed: Allowed | None, best: Best
-    ) -> None:
-        """Finds lists and tables, and offers the items of a segment to the heaps."""
-        counted = segment.alive, False
-        if allowed is not None:
-            counted = allowed.mask, allowed.share < FEW_ALIVE
+    def holds(self, codebooks: Tensor, segments: Sequence[Segment]) -> bool:
+        """Whether codebooks and items are still the same."""
+        known, count = self.known, len(segments)
+        if len(known) != 1 + 2 * count or known[0] is not codebooks:
+            return False
+        for at, segment in enumerate(segments, 1):
+            if known[at] is not segment or known[at + count] is not segment.removed:
+                return False
+        return True
+
+
+class Few(NamedTuple):
+    """A few queries, and the index that they look into."""
+
+    ready: Prepared
+    rows: tuple[Array, Array]
+    """As they are compared to find lists, (q, dim), and in blocks, (q, M · width)."""
+    probes: int
+
+    def scan(self, allowed: list[Allowed] | None, best: Best) -> None:
+        """Finds lists and tables, and offers all items, or those allowed."""
         compiled: Any = kernels("gradsnap.index.few_compiled")
-        compiled.scan_few(
-            tuple(self.coarse),
-            self.blocks,
-            (self.lists, self.tables),
-            tuple(columns),
-            counted,
-            (segment.frozen_bounds, 1),
-            tuple(best),
-        )
+        lists, tables = compiled.begin_few(self.rows, self.ready.words, self.probes)
+        for part in self._parts(allowed):
+            compiled.scan_lists(*part, lists, tables, tuple(best))
+
+    def search(self, allowed: list[Allowed] | None, k: int) -> Found | None:
+        """All of a search in an index of one segment, in one call.
+
+        Returns:
+            Distances, ids and places of the best, (q, k), nearest first, -1 for what
+            was not found; None where the queries hold what is no number, or too large
+            a one.
+        """
+        compiled: Any = kernels("gradsnap.index.few_compiled")
+        (part,), marks = self.ready.parts, NO_MARKS
+        if allowed is not None and isinstance(allowed[0], Marked):
+            marks, room = allowed[0].marks, np.empty(allowed[0].count, dtype=bool)
+            part = (part[0], (room, allowed[0].share < FEW_ALIVE), part[2])
+        elif allowed is not None:
+            part = self._parts(allowed)[0]
+        words = self.ready.words
+        found = compiled.search_few(self.rows, words, part, marks, self.probes, k)
+        return found if len(found[0]) else None
+
+    def _parts(self, allowed: list[Allowed] | None) -> list[Part]:
+        """The segments, of which those items count that are allowed."""
+        if allowed is None:
+            return self.ready.parts
+        pairs = zip(self.ready.parts, allowed, strict=True)
+        return [
+            (part[0], (own.mask, own.share < FEW_ALIVE), part[2]) for part, own in pairs
+        ]
 
 
 def array_of(x: Tensor) -> Array:
     """The numbers of a tensor on a CPU, without a copy where they lie in order."""
-    numbers: Array = x.detach().contiguous().numpy()
+    plain = x.detach() if x.requires_grad else x  # detaching takes half a microsecond
+    numbers: Array = plain.contiguous().numpy()
     return numbers

@@ -6,48 +6,94 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.block_tables_compiled import block_tables
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_strictly
+from gradsnap.index.filtered_compiled import unmark
+from gradsnap.index.heaps_compiled import sort_heaps
 from gradsnap.index.lists_compiled import scan_lists
 from gradsnap.index.probing_compiled import nearest_centroids, nearest_pairs
 
 Array = NDArray[Any]
+Words = tuple[Array, Array, Array]
+"""Tiles and halves of a ``Coarse``; codebooks (M, K, width)."""
+
+LARGEST = float(np.finfo(np.float32).max) / 64
+"""Squared lengths up to here are those ``checked_rows`` lets pass."""
+
+
+@compiled_strictly  # what is no number must be noticed
+def _can_be_squared(rows: Array) -> bool:
+    """Whether rows (q, dim), all together, are short enough."""
+    flat = rows.reshape(rows.size)
+    total = 0.0
+    for i in range(flat.size):
+        total += np.float64(flat[i]) * np.float64(flat[i])
+    return total <= LARGEST
 
 
 @compiled
-def _find_lists(coarse: tuple[Array, Array, Array], lists: Array) -> None:
-    """Fills lists (q, p) by centroids, or by pairs of codewords."""
-    rows, tiles, halves = coarse
-    if halves.size:
-        values = np.empty(lists.shape, rows.dtype)
-        nearest_centroids(rows, tiles, halves, values, lists)
-    else:
-        entries = np.empty((rows.shape[0], 2, tiles.shape[1]), rows.dtype)
-        block_tables(rows, tiles, entries)
-        nearest_pairs(entries, lists)
-
-
-@compiled
-def scan_few(
-    coarse: tuple[Array, Array, Array],
-    blocks: tuple[Array, Array],
-    made: tuple[Array, Array],
-    columns: tuple[Any, ...],
-    counted: tuple[Array, bool],
-    spans: tuple[Array, int],
-    heaps: tuple[Any, ...],
-) -> None:
-    """Finds lists, makes tables, and scans.
+def begin_few(
+    rows: tuple[Array, Array], words: Words, probes: int
+) -> tuple[Array, Array]:
+    """The lists (q, probes) and tables (q, M, K) of a few queries.
 
     Args:
-        coarse: rows, tiles and halves of a ``Coarse``.
-        blocks: queries (q, M · width) and codebooks (M, K, width).
-        made: lists int64 (q, p) and tables float32 (q, M, K), filled.
-        columns: as for ``scan_lists``, and so are the others.
-        counted: which items count.
-        spans: where lists begin and end.
-        heaps: changed in place.
+        rows: as they are compared to find lists, (q, dim) or (q, 2 · width), and in
+            blocks, (q, M · width).
+        words: what they are compared with; no halves where lists are pairs.
+        probes: lists a query looks into.
     """
-    lists, tables = made
-    _find_lists(coarse, lists)
-    block_tables(blocks[0], blocks[1], tables)
-    scan_lists(columns, counted, spans, lists, tables, heaps)
+    near, blocks = rows
+    tiles, halves, books = words
+    lists = np.empty((near.shape[0], probes), np.int64)
+    if halves.size:
+        values = np.empty(lists.shape, near.dtype)
+        nearest_centroids(near, tiles, halves, values, lists)
+    else:
+        entries = np.empty((near.shape[0], 2, tiles.shape[1]), near.dtype)
+        block_tables(near, tiles, entries)
+        nearest_pairs(entries, lists)
+    tables = np.empty((blocks.shape[0], books.shape[0], books.shape[1]), np.float32)
+    block_tables(blocks, books, tables)
+    return lists, tables
+
+
+@compiled
+def search_few(
+    rows: tuple[Array, Array],
+    words: Words,
+    part: tuple[Any, ...],
+    marks: Array,
+    probes: int,
+    k: int,
+) -> tuple[Array, Array, Array]:
+    """Checks the queries, finds lists, makes tables, scans and sorts.
+
+    Args:
+        rows: as for ``begin_few``, and so are words and probes.
+        words: what they are compared with.
+        part: columns, counted and spans of ``scan_lists``.
+        marks: of the ids that count, as in ``filtering.Marked``; what counts is then
+            written to where it is looked for. Empty where that is known.
+        probes: lists a query looks into.
+        k: how many to find.
+
+    Returns:
+        Distances, keys and places, (q, k) each, ascending; key -1 where nothing was
+        found, and no rows at all where queries cannot be squared.
+    """
+    count = rows[0].shape[0] if _can_be_squared(rows[0]) else 0
+    distances = np.full((count, k), np.float32(np.inf), np.float32)
+    keys = np.full((count, k), np.iinfo(np.int64).max, np.int64)
+    places = np.full((count, k), -1, np.int64)
+    if count:
+        lists, tables = begin_few(rows, words, probes)
+        if marks.size:
+            own = (part[0][2], part[0][3])
+            unmark(own, marks, part[2][0], lists, part[1][0])
+        scan_lists(part[0], part[1], part[2], lists, tables, (distances, keys, places))
+        sort_heaps((distances, keys, places))
+        for q in range(count):
+            for i in range(k):
+                if places[q, i] < 0:
+                    keys[q, i] = -1
+    return distances, keys, places

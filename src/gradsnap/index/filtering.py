@@ -13,7 +13,7 @@ from gradsnap.errors import InputError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
 from gradsnap.index.scanning import FEWEST, kernel, list_kernel, scan_all
-from gradsnap.index.segments import Ids, Segment, runs
+from gradsnap.index.segments import GivenIds, Ids, Segment, runs
 
 Array = NDArray[Any]
 
@@ -41,6 +41,10 @@ class Allowed:
         self.kept = False
         """Whether it serves many searches, so that copies pay."""
         self._copied: Columns | None = None
+
+    def found(self) -> "Allowed":
+        """The same, with all that is found late."""
+        return self
 
     @property
     def share(self) -> float:
@@ -74,6 +78,54 @@ class Allowed:
         return self._copied
 
 
+def parts_of(segments: Sequence[Segment], positions: list[Array]) -> list[Allowed]:
+    """Ascending positions by segment, as a scan takes them."""
+    pairs = zip(segments, positions, strict=True)
+    return [Allowed(at, len(segment)) for segment, at in pairs]
+
+
+class Marked(Allowed):
+    """Items by ids that are marked, not found yet: a query in lists meets few of them.
+
+    Args:
+        segment: all of whose ids, from its lowest one on, are there.
+        ids: of its items, int64 (r,).
+        marks: bit i of word w is id ``64 w + i``, counted from the lowest.
+        different: how many ids are marked.
+    """
+
+    def __init__(
+        self, segment: Segment, ids: Array, marks: Array, different: int
+    ) -> None:
+        self.segment, self.ids, self.marks = segment, ids, marks
+        self.different, self.count = different, len(segment)
+        self.kept, self._copied = False, None
+
+    @property
+    def share(self) -> float:
+        """How many of the items those are, 0 to 1."""
+        return self.different / max(1, self.count)
+
+    def found(self) -> Allowed:
+        """The same, found now: it no longer depends on the ids that were given."""
+        found = chosen(self.segment, self.ids)
+        return found or Allowed(np.unique(self.segment.find(self.ids)), self.count)
+
+    @functools.cached_property
+    def _found(self) -> Allowed:
+        return self.found()
+
+    @functools.cached_property
+    def positions(self) -> Array:  # type: ignore[override]
+        """Where they stand, int64, each once."""
+        return self._found.positions
+
+    @functools.cached_property
+    def mask(self) -> Array:
+        """Which items those are, bool (count,)."""
+        return self._found.mask
+
+
 class Filter:
     """What ``index.filter`` found: give it to ``search`` as ``within``.
 
@@ -87,8 +139,8 @@ class Filter:
     """
 
     def __init__(self, parts: list[Allowed], segments: Sequence[Segment]) -> None:
-        self._parts = parts
-        for part in parts:
+        self._parts = [part.found() for part in parts]
+        for part in self._parts:
             part.kept = True
         self._segments = list(segments)
         self._removed = [len(one.removed) for one in segments]
@@ -114,6 +166,21 @@ class Filter:
                 "was made, or it is of another index: make it again with index.filter"
             )
         return self._parts
+
+
+def marked(segment: Segment, given: GivenIds) -> Marked | None:
+    """The items of a segment with such ids; None if some may not be there.
+
+    Nothing is looked up, so half a million ids take a third of a millisecond.
+    """
+    compiled = kernels("gradsnap.index.filtered_compiled") if kernel() else None
+    ids = _plain_ids(given)
+    if compiled is None or ids is None or not segment.complete:
+        return None
+    first = segment.first if segment.ids is None else 0
+    marks = np.zeros(-(-len(segment) // 64), dtype=np.uint64)
+    different = compiled.mark(ids, first, len(segment), marks)
+    return None if different < 0 else Marked(segment, ids, marks, different)
 
 
 def chosen(segment: Segment, ids: Ids) -> Allowed | None:
@@ -174,3 +241,12 @@ def _rows(codes: Array, at: Array) -> Array:
     if single is None:
         return whole[at]
     return whole.view(single)[:, 0][at].view(whole.dtype).reshape(len(at), -1)
+
+
+def _plain_ids(ids: GivenIds) -> Array | None:
+    """Ids that are int64 (n,) already, unchecked; None for others."""
+    if isinstance(ids, Tensor) and ids.is_cpu and not ids.is_floating_point():
+        ids = ids.numpy()
+    plain = isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1
+    whole: Array | None = np.ascontiguousarray(ids) if plain else None
+    return whole

@@ -7,7 +7,7 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
-from gradsnap.index.few import Coarse, array_of
+from gradsnap.index.few import Coarse
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.probing import Centroids
@@ -108,9 +108,12 @@ class InvertedIndex(ListedIndex):
             return assign(x[None], centroids[None])[0][:, None]
         return self._as_compared(centroids).nearest(x, count)
 
-    def _coarse(self, x: Tensor) -> Coarse | None:
-        own = self._as_compared(self._require_centroids())
-        return Coarse(array_of(x), own.tiles, own.padded)
+    def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        return x, self._require_centroids()
+
+    def _coarse(self, words: Tensor) -> Coarse:
+        own = self._as_compared(words)
+        return Coarse(own.tiles, own.padded)
 
     def _as_compared(self, centroids: Tensor) -> Centroids:
         """The centroids as queries are compared with them; made once."""

@@ -14,7 +14,7 @@ from gradsnap.coders.coder import Coder
 from gradsnap.coders.packing import unpack
 from gradsnap.errors import InputError
 from gradsnap.index.columns import NO_BIAS, NO_WORDS, Columns, words_of
-from gradsnap.index.filtering import Allowed, chosen
+from gradsnap.index.filtering import Allowed, chosen, marked
 from gradsnap.index.scanning import FAST_SIZE
 from gradsnap.index.segments import (
     GivenIds,
@@ -141,6 +141,10 @@ class ItemStore:
 
     def allowed(self, ids: GivenIds) -> list[Allowed]:
         """The items with such ids by segment; refuses ids that are not there."""
+        if len(self.segments) == 1 and self.segments[0].bounds is not None:
+            own = marked(self.segments[0], ids)
+            if own is not None:
+                return [own]
         checked = checked_ids(ids)
         if len(self.segments) == 1:
             whole = chosen(self.segments[0], checked)

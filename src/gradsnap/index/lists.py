@@ -15,11 +15,11 @@ from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
-from gradsnap.index.few import Coarse, Few
+from gradsnap.index.few import NO_HALVES, Coarse, Few, Prepared, array_of
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
-from gradsnap.index.probing import MOST_SMALLEST, is_few
-from gradsnap.index.queries import Queries
+from gradsnap.index.probing import MOST_SMALLEST, is_few, is_plain
+from gradsnap.index.queries import Queries, SearchResult
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.scanning import Lists, float_tables, list_kernel, scan_own
 from gradsnap.index.searching import Parts
@@ -63,6 +63,7 @@ class ListedIndex(Index):
         self.residual = residual
         self._probes = 0
         self.probes = probes
+        self._ready: tuple[Tensor, Prepared] | None = None
 
     @property
     def probes(self) -> int:
@@ -90,9 +91,16 @@ class ListedIndex(Index):
     def _nearest_lists(self, x: Tensor, count: int) -> Tensor:
         """The nearest lists of x (n, dim), nearest first: int64 (n, count)."""
 
-    def _coarse(self, x: Tensor) -> Coarse | None:
-        """``_nearest_lists`` of a few x (n, dim) for a kernel, where it can do it."""
+    def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Rows of a few x (n, dim), and what they are compared with to find lists.
+
+        None where no kernel finds them.
+        """
         return None
+
+    def _coarse(self, words: Tensor) -> Coarse:
+        """What ``_in_cells`` compares rows with, for a kernel."""
+        return Coarse(array_of(words), NO_HALVES)
 
     @abstractmethod
     def _centroids_of(self, lists: Tensor) -> Tensor:
@@ -175,25 +183,54 @@ class ListedIndex(Index):
     def _tables_per_query(self) -> int:
         return min(self.probes, self.num_lists) if self.residual else 1
 
+    def _at_once(
+        self, queries: Given, k: int, allowed: Parts, rerank: int | None
+    ) -> SearchResult | None:
+        if self.refiner is not None or rerank or len(self.items.segments) != 1:
+            return None
+        few = self._few(queries) if is_plain(queries, self.coder.dim) else None
+        if few is None or type(k) is not int or not 1 <= k <= few.ready.live:
+            return None
+        found = few.search(allowed, k)
+        if found is None:
+            return None
+        distances = torch.from_numpy(found[0])
+        if self.items.named:
+            return SearchResult(self.items.strings(found[2]), distances)
+        return SearchResult(torch.from_numpy(found[1]), distances)
+
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
-        few = self._few(queries.rows)
+        few = self._few(queries.rows) if is_few(queries.rows) else None
         if few is None:
             self._scan_many(queries, best, allowed)
-            return
-        for at, columns in enumerate(self.items.columns()):
-            own = None if allowed is None else allowed[at]
-            few.scan(columns, self.items.segments[at], own, best)
+        else:
+            few.scan(allowed, best)
 
     def _few(self, rows: Tensor) -> Few | None:
-        """What a kernel needs that does all for a few queries; None for others."""
-        count = min(self.probes, self.num_lists)
-        fits = is_few(rows) and not self.residual and 1 < count <= MOST_SMALLEST
+        """What a kernel needs that does all for a few queries; None if it cannot."""
+        count = min(self._probes, self.num_lists)
+        fits = not self.residual and 1 < count <= MOST_SMALLEST
         if not fits or list_kernel() is None:
             return None
-        blocks, coarse = self.coder._in_blocks(rows), self._coarse(rows)
-        if blocks is None or coarse is None:
+        blocks, cells = self.coder._in_blocks(rows), self._in_cells(rows)
+        if blocks is None or cells is None:
             return None
-        return Few.of(coarse, *blocks, count)
+        prepared = self._prepared(cells[1], blocks[1])
+        near = array_of(cells[0])
+        same = blocks[0] is cells[0]
+        return Few(prepared, (near, near if same else array_of(blocks[0])), count)
+
+    def _prepared(self, words: Tensor, codebooks: Tensor) -> Prepared:
+        """What kernels need of the index as it is; made once."""
+        ready, segments = self._ready, self.items.segments
+        if (
+            ready is None
+            or ready[0] is not words
+            or not ready[1].holds(codebooks, segments)
+        ):
+            made = Prepared.of(self._coarse(words), codebooks, self.items)
+            ready = self._ready = words, made
+        return ready[1]
 
     @torch.no_grad()
     def _scan_many(self, queries: Queries, best: Best, allowed: Parts) -> None:

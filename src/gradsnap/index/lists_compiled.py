@@ -18,11 +18,13 @@ from gradsnap.index.shuffles_compiled import (
     limit_of,
     lowest_bit,
     lows_of,
-    near,
+    near_here,
     scale_of,
     shrink,
 )
-from gradsnap.index.sums_compiled import eight_sum, sum_at, sum_block
+from gradsnap.index.sums_compiled import eight_sum, halves_sum, sum_at, sum_block
+from gradsnap.index.wide_compiled import HAS_WIDE, IDS, fetch
+from gradsnap.index.wide_lists_compiled import can_scan_wide, scan_wide
 
 Array = NDArray[Any]
 Heap = tuple[Array, Array, Array]
@@ -46,7 +48,7 @@ Adding 16 numbers that are not negative errs by at most 15 · 2⁻²⁴ of the s
 order; two orders differ by twice that, and 2⁻¹⁸ is twice as much again.
 """
 
-SHRUNK = np.float32(0.9)
+SHRUNK = np.float32(0.8)
 """Small tables are made anew where the worst result is so much nearer."""
 
 ONE, TWO = np.uint64(1), np.uint64(2)
@@ -130,10 +132,10 @@ def _scan_words(
 def _scan_shuffled(
     columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
 ) -> None:
-    """Codes of 16 codewords a codebook, 32 at a time; see ``shuffles_compiled``."""
+    """Codes of 16 codewords a codebook, many at a time; see ``shuffles_compiled``."""
     lists, tables = own
     blocks, table = columns[7], tables[0]
-    small = np.zeros((2 * BYTES, SIDE_BY_SIDE), np.uint8)
+    small = np.zeros((2 * BYTES, PAIRED), np.uint8)
     lows = np.empty(table.shape[0], np.float32)
     low, scale, limit, worst = lows_of(table, lows), np.float32(0), ALL_NEAR, INFINITE
     for p in range(lists.shape[0]):
@@ -141,13 +143,13 @@ def _scan_shuffled(
             table = tables[p]
             low, worst = lows_of(table, lows), INFINITE
         start, stop = _span(spans, lists[p])
-        for block in range(start >> 5, (stop + 31) >> 5):
+        for block in range(start // SIDE_BY_SIDE, -(-stop // SIDE_BY_SIDE)):
             if heap[0][0] < SHRUNK * worst:
                 worst = heap[0][0]
                 scale = scale_of(worst, low)
                 shrink(table, lows, scale, small)
                 limit = limit_of(worst, low, scale)
-            mask = near(blocks, block, small, limit)
+            mask = near_here(blocks, block, small, limit)  # type: ignore[call-arg]
             if mask != 0:
                 _take_near(columns, alive, table, heap, (mask, block, start, stop))
                 if worst < INFINITE:
@@ -164,12 +166,14 @@ def _take_near(
 ) -> None:
     """Offers the items of a block that a mask names, if they lie in their list."""
     mask, block, start, stop = found
+    for first in range(SIDE_BY_SIDE * block, SIDE_BY_SIDE * (block + 1), IDS):
+        fetch(columns[2], first)  # type: ignore[call-arg]
     while mask != 0:
         place: int = lowest_bit(mask)  # type: ignore[call-arg]
         at = SIDE_BY_SIDE * block + place
         mask &= mask - ONE
         if start <= at < stop and (alive.size == 0 or alive[at]):
-            total = sum_at(columns, at, table)
+            total = halves_sum(table, columns[7][block], place)
             if total <= heap[0][0]:
                 offer(heap, columns, total, at)
 
@@ -208,6 +212,17 @@ def _scan_few(columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap) 
 
 
 @compiled
+def _scanned_wide(
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+) -> bool:
+    """Whether ``scan_wide`` could scan them, and has."""
+    if not HAS_WIDE or not can_scan_wide(columns[4], own[1]):
+        return False
+    scan_wide(columns, alive, spans, own, heap)
+    return True
+
+
+@compiled
 def scan_lists(
     columns: Tuple,
     counted: tuple[Array, bool],
@@ -236,6 +251,8 @@ def scan_lists(
             _scan_few(columns, alive, spans, own, heap)
         elif columns[7].size:
             _scan_shuffled(columns, alive, spans, own, heap)
+        elif _scanned_wide(columns, alive, spans, own, heap):
+            continue
         elif columns[4].size:
             _scan_words(columns, alive, spans, own, heap)
         else:

@@ -7,7 +7,6 @@ from torch import Tensor
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
 from gradsnap.errors import InputError
-from gradsnap.index.few import NO_HALVES, Coarse, array_of
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.rerank import Refiner
@@ -122,9 +121,8 @@ class MultiIndex(ListedIndex):
                 codes = self.coarse._candidates(x, count).codes  # (n, count, 2)
         return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
 
-    def _coarse(self, x: Tensor) -> Coarse | None:
-        rows, codebooks = self.coarse._in_blocks(x)
-        return Coarse(array_of(rows), array_of(codebooks), NO_HALVES)
+    def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        return self.coarse._in_blocks(x)
 
     def _centroids_of(self, lists: Tensor) -> Tensor:
         size = self.coarse.codebook_size

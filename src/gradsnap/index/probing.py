@@ -4,7 +4,7 @@ For a handful of queries a compiled loop takes a third of the time of torch's st
 Plain torch, which stands in for it, adds in the same order: both agree to the bit.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from gradsnap.coders.quantizers.block_tables import can_loop
+from gradsnap.coders.quantizers.block_tables import FEW, can_loop
 from gradsnap.compiled import kernels, spread
 
 Array = NDArray[Any]
@@ -30,6 +30,14 @@ MOST_SMALLEST = 4096
 def is_few(x: Tensor) -> bool:
     """Whether x (q, …) is of a handful of queries, in single precision on a CPU."""
     return x.dtype == torch.float32 and can_loop(x)
+
+
+def is_plain(x: object, dim: int) -> TypeGuard[Tensor]:
+    """Whether a kernel can read x as it is: ``is_few`` rows (q, dim), q ≥ 1."""
+    if not isinstance(x, Tensor) or x.dtype is not torch.float32 or x.ndim != 2:
+        return False
+    count, length = x.shape
+    return 0 < count < FEW and length == dim and x.is_cpu
 
 
 class Centroids(NamedTuple):

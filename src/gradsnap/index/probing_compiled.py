@@ -107,7 +107,9 @@ def nearest_centroids(
         for q in range(rows.shape[0]):
             scores[:] = halves[start : start + size]
             _score(rows[q], tiles[t], scores)
-            _take(scores, start, values[q], chosen[q])
+            for i in range(0, size, BLOCK):
+                part = scores[i : i + BLOCK]
+                _take(part, start + i, values[q], chosen[q])
     for q in range(rows.shape[0]):
         sort(values[q], chosen[q], chosen[q])
         _fill(chosen[q], halves.shape[0])

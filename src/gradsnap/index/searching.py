@@ -14,15 +14,15 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError
-from gradsnap.index.best import Best
+from gradsnap.index.best import Best, joined
 from gradsnap.index.conditions import Conditions
-from gradsnap.index.filtering import Allowed, Filter
+from gradsnap.index.filtering import Allowed, Filter, parts_of
 from gradsnap.index.item_store import ItemStore
 from gradsnap.index.queries import Queries, SearchResult
 from gradsnap.index.rerank import Refiner, require_same_dim
 from gradsnap.index.roots import Roots
 from gradsnap.index.segment_columns import known_columns
-from gradsnap.index.segments import GivenIds, Ids, Segment, checked_ids
+from gradsnap.index.segments import GivenIds, Ids, checked_ids
 
 Array = NDArray[Any]
 
@@ -62,6 +62,12 @@ class Searchable(ABC):
     @abstractmethod
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
         """Offers the items to the heaps; ``allowed`` are those of each segment."""
+
+    def _at_once(
+        self, queries: Given, k: int, allowed: Parts, rerank: int | None
+    ) -> SearchResult | None:
+        """``search`` where one kernel can do all of it, checks included; else None."""
+        return None
 
     def _checked(self, vectors: Given) -> Tensor:
         """Vectors or queries this index can take."""
@@ -116,6 +122,9 @@ class Searchable(ABC):
                 names a column that is not there.
         """
         allowed = self._allowed(within, where)
+        found = self._at_once(queries, k, allowed, rerank)
+        if found is not None:
+            return found
         return self._nearest(self._queries(queries), k, allowed, rerank)
 
     def search_items(
@@ -196,7 +205,7 @@ class Searchable(ABC):
         parts = self._allowed(within, where)
         segments = self.items.segments
         if parts is None:
-            parts = _parts(segments, [one.counted() for one in segments])
+            parts = parts_of(segments, [one.counted() for one in segments])
         return Filter(parts, segments)
 
     def path_of(self, item: int | str) -> Path | None:
@@ -232,7 +241,7 @@ class Searchable(ABC):
         if 0 < queries.rows.shape[0] <= rows:
             best = self._best_of(queries, wide, k, allowed)
         else:
-            best = _joined(
+            best = joined(
                 [self._best_of(part, wide, k, allowed) for part in queries.split(rows)]
                 or [Best.empty(0, k)],
                 axis=0,
@@ -244,6 +253,8 @@ class Searchable(ABC):
 
     def _allowed(self, within: GivenIds | Filter | None, where: str | None) -> Parts:
         """What may be found, by segment; None for everything."""
+        if within is None and where is None:
+            return None
         segments = self.items.segments
         parts: Parts = None
         if isinstance(within, Filter):
@@ -256,7 +267,7 @@ class Searchable(ABC):
         if parts is None:
             return fitting
         pairs = zip(parts, (one.positions for one in fitting), strict=True)
-        return _parts(segments, [at[one.mask[at]] for one, at in pairs])
+        return parts_of(segments, [at[one.mask[at]] for one, at in pairs])
 
     def _width(self, k: int, rerank: int | None) -> int:
         """How many the scan has to find for re-ranking; 0 for none."""
@@ -280,7 +291,7 @@ class Searchable(ABC):
         if width > k:
             return Best(*(column[:, :k] for column in best))
         if width < k:
-            return _joined([best, Best.empty(count, k - width)], axis=1)
+            return joined([best, Best.empty(count, k - width)], axis=1)
         return best
 
     def _rerank(self, refiner: Refiner, queries: Queries, best: Best) -> Best:
@@ -292,15 +303,3 @@ class Searchable(ABC):
             found = refiner.distances_of_kept(queries.kept, rows)
         distances = np.where(best.places < 0, np.float32(np.inf), found.numpy())
         return Best(distances, best.keys, best.places).ranked()
-
-
-def _parts(segments: list[Segment], positions: list[Array]) -> list[Allowed]:
-    """Ascending positions by segment, as a scan takes them."""
-    pairs = zip(segments, positions, strict=True)
-    return [Allowed(at, len(segment)) for segment, at in pairs]
-
-
-def _joined(parts: list[Best], axis: int) -> Best:
-    """Several results as one: more queries, or more items of each."""
-    columns = zip(*parts, strict=True)
-    return Best(*(np.concatenate(column, axis=axis) for column in columns))

@@ -118,6 +118,14 @@ class Segment:
         inverse[self.all_ids()] = np.arange(len(self))
         return inverse
 
+    @property
+    def complete(self) -> bool:
+        """Whether ids are whole numbers without a gap, from 0 or ``first`` on."""
+        if self.names is not None or len(self.removed) or len(self) == 0:
+            return False
+        whole = self.ids is None
+        return whole or (self.inverse is not None and len(self.inverse) == len(self))
+
     @functools.cached_property
     def alive(self) -> Array:
         """Which items count, bool (n,); empty for all."""

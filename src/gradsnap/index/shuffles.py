@@ -1,4 +1,4 @@
-"""Codes side by side, so that small tables look up 32 of them at once."""
+"""Codes side by side, so that small tables look up many of them at once."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NO_BLOCKS = np.empty((0, 8, 32), dtype=np.uint8)
 
 
 def blocks_of(words: Array) -> Array:
-    """Codes (n,), uint64, in blocks of 32: byte j of each side by side, (b, 8, 32).
+    """Codes (n,), uint64, in blocks: byte j of each side by side, (b, 8, 32 or 64).
 
     The last block is filled up with zeros. Empty where no kernel can use them.
     """

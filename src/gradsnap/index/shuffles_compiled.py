@@ -1,9 +1,9 @@
-"""Codes of 16 codewords a codebook, 32 at once, by small tables: what may be near.
+"""Codes of 16 codewords a codebook, many at once, by small tables: what may be near.
 
-A table of 16 bytes fits a register, and one instruction looks up 32 codes in it. The
-bytes are the exact entries less the least of their codebook, rounded down, so that
-their sum never says more than the distance: an item that they say is too far is too
-far. What is left is added up exactly.
+A table of 16 bytes fits a register, and one instruction looks up 32 codes in it, or 64
+where registers are so wide. The bytes are the exact entries less the least of their
+codebook, rounded down, so that their sum never says more than the distance: an item
+that they say is too far is too far. What is left is added up exactly.
 """
 
 from typing import Any
@@ -20,8 +20,11 @@ from gradsnap.compiled import compiled
 
 Array = NDArray[Any]
 
-SIDE_BY_SIDE = 32
-"""Codes of a block."""
+_HAS = llvmlite.binding.get_host_cpu_features()
+HAS_SHUFFLE = bool(_HAS.get("avx2"))
+
+SIDE_BY_SIDE = 64 if _HAS.get("avx512bw") else 32
+"""Codes of a block: bytes of a register."""
 BYTES = 8
 """Bytes of a code, each of two codebooks."""
 
@@ -33,12 +36,13 @@ SLACK = np.float32(1 + 2**-18)
 """As in ``lists_compiled``: how far sums in another order can be apart."""
 TINY = np.float32(1e-30)
 
-HAS_SHUFFLE = bool(llvmlite.binding.get_host_cpu_features().get("avx2"))
+LOOK_UP = {32: "llvm.x86.avx2.pshuf.b", 64: "llvm.x86.avx512.pshuf.b.512"}
+"""The instruction for so many codes."""
 
 
 @intrinsic
 def _shuffled(typing: Any, blocks: Any, at: Any, small: Any, limit: Any) -> Any:
-    """``near_plainly`` by AVX2."""
+    """``near_plainly`` by AVX2 or AVX-512."""
     signature = types.uint64(blocks, types.int64, small, types.int64)
     return signature, _write_shuffles
 
@@ -50,7 +54,7 @@ def _write_shuffles(context: Any, builder: Any, signature: Any, args: Any) -> An
     declare: Any = cgutils.get_or_insert_function
     look_up, add = (
         declare(builder.module, of_two, name)
-        for name in ("llvm.x86.avx2.pshuf.b", "llvm.uadd.sat.v32i8")
+        for name in (LOOK_UP[SIDE_BY_SIDE], f"llvm.uadd.sat.v{SIDE_BY_SIDE}i8")
     )
     codes, small = (
         context.make_array(signature.args[place])(context, builder, args[place]).data
@@ -58,9 +62,16 @@ def _write_shuffles(context: Any, builder: Any, signature: Any, args: Any) -> An
     )
     first = builder.mul(args[1], ir.Constant(ir.IntType(64), BYTES * SIDE_BY_SIDE))
 
-    def load(pointer: Any, place: Any) -> Any:
-        at = builder.bitcast(builder.gep(pointer, [place]), bytes_.as_pointer())
+    def load(pointer: Any, place: Any, kind: Any = bytes_) -> Any:
+        at = builder.bitcast(builder.gep(pointer, [place]), kind.as_pointer())
         return builder.load(at, align=1)
+
+    def load_spread(place: int) -> Any:
+        short, number = ir.VectorType(ir.IntType(8), 16), ir.IntType(64)
+        table = load(small, ir.Constant(number, place), short)
+        places = ir.VectorType(ir.IntType(32), SIDE_BY_SIDE)
+        again = ir.Constant(places, SIDE_BY_SIDE // 16 * list(range(16)))
+        return builder.shuffle_vector(table, ir.Constant(short, None), again)
 
     def constant(value: int) -> Any:
         return ir.Constant(bytes_, SIDE_BY_SIDE * [value])
@@ -71,21 +82,21 @@ def _write_shuffles(context: Any, builder: Any, signature: Any, args: Any) -> An
         word = load(codes, builder.add(first, place))
         halves = builder.and_(word, constant(15)), builder.lshr(word, constant(4))
         for half, values in enumerate(halves):
-            table = SIDE_BY_SIDE * (2 * byte + half)
-            entries = load(small, ir.Constant(ir.IntType(64), table))
+            entries = load_spread(16 * (2 * byte + half))
             total = builder.call(add, [total, builder.call(look_up, [entries, values])])
-    limits = _spread(builder, builder.trunc(args[3], ir.IntType(8)), constant(0))
+    limits = spread_byte(builder, builder.trunc(args[3], ir.IntType(8)), SIDE_BY_SIDE)
     below = builder.icmp_unsigned("<=", total, limits)
     mask = builder.bitcast(below, ir.IntType(SIDE_BY_SIDE))
-    return builder.zext(mask, ir.IntType(64))
+    return mask if SIDE_BY_SIDE == 64 else builder.zext(mask, ir.IntType(64))
 
 
-def _spread(builder: Any, value: Any, zeros: Any) -> Any:
-    """One byte in all places of a register."""
+def spread_byte(builder: Any, value: Any, width: int) -> Any:
+    """One byte in all places of a register of so many."""
+    zeros = ir.Constant(ir.VectorType(ir.IntType(8), width), width * [0])
     number = ir.IntType(32)
     one = builder.insert_element(zeros, value, ir.Constant(number, 0))
-    places = ir.VectorType(number, SIDE_BY_SIDE)
-    return builder.shuffle_vector(one, zeros, ir.Constant(places, SIDE_BY_SIDE * [0]))
+    places = ir.Constant(ir.VectorType(number, width), width * [0])
+    return builder.shuffle_vector(one, zeros, places)
 
 
 @compiled
@@ -95,7 +106,7 @@ def near_plainly(blocks: Array, at: int, small: Array, limit: int) -> Any:
     Args:
         blocks: uint8 (b, BYTES, SIDE_BY_SIDE).
         at: the block.
-        small: uint8 (2 · BYTES, SIDE_BY_SIDE), each table twice.
+        small: uint8 (2 · BYTES, 16).
         limit: 0 to 255; sums beyond 255 are 255.
 
     Returns:
@@ -119,6 +130,8 @@ def near_by_shuffles(blocks: Array, at: int, small: Array, limit: int) -> Any:
 
 
 near = near_by_shuffles if HAS_SHUFFLE else near_plainly
+near_here = _shuffled if HAS_SHUFFLE else near_plainly
+"""The same for a loop of a kernel, which it becomes part of: calls take a while."""
 
 
 @intrinsic
@@ -146,18 +159,18 @@ def lows_of(table: Array, lows: Array) -> Any:
 
 @compiled
 def shrink(table: Array, lows: Array, scale: Any, small: Array) -> None:
-    """Fills small (2 · BYTES, SIDE_BY_SIDE) with entries times the scale, rounded down.
+    """Fills small tables with entries times the scale, rounded down.
 
     Args:
-        table: (M, 16).
+        table: (M, K).
         lows: the least entry of each codebook, (M,).
         scale: steps in a unit of distance.
-        small: each table twice; codebooks that are not there stay 0.
+        small: uint8 (at least M, K); codebooks that are not there stay 0.
     """
     for m in range(table.shape[0]):
         for k in range(table.shape[1]):
             steps = min((table[m, k] - lows[m]) * scale, np.float32(ALL))
-            small[m, k] = small[m, k + 16] = np.uint8(steps)
+            small[m, k] = np.uint8(steps)
 
 
 @compiled

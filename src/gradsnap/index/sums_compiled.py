@@ -92,6 +92,19 @@ def eight_sum(table: Array, word: Any) -> Any:
 
 
 @compiled
+def halves_sum(table: Array, block: Array, place: int) -> Any:
+    """The same for up to 16 codebooks of 16, table (M, 16): half a byte is a code.
+
+    The bytes are one of those that lie side by side in a block, uint8 (8, s): it was
+    read just now, and the code itself may be far away in memory.
+    """
+    total = table[0, block[0, place] & 15]
+    for m in range(1, table.shape[0]):
+        total += table[m, (block[m >> 1, place] >> (4 * (m & 1))) & 15]
+    return total
+
+
+@compiled
 def sum_at(columns: tuple[Any, ...], at: int, table: Array) -> Any:
     """The distance of one item by the table (M, K) of a query."""
     codes, bias = columns[0], columns[1]

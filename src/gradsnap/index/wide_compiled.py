@@ -1,0 +1,165 @@
+"""64 codes of eight bytes at once, by small tables: what may be near.
+
+What ``shuffles_compiled`` does for 16 codewords a codebook, for 256, and for codes as
+they are stored: AVX-512 turns 64 of them around in registers, and two instructions look
+up 64 bytes in a table of 256.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+from gradsnap.index.shuffles_compiled import ALL, BYTES, spread_byte
+
+Array = NDArray[Any]
+
+WIDE = 64
+"""Codes that are looked up together."""
+ENTRIES = 256
+"""Of a table."""
+IDS = 16
+"""Ids of four bytes that memory brings together."""
+
+_HAS = llvmlite.binding.get_host_cpu_features()
+HAS_WIDE = all(_HAS.get(name) for name in ("avx512f", "avx512bw", "avx512vbmi"))
+
+_VECTOR = ir.VectorType(ir.IntType(8), WIDE)
+_NUMBER = ir.IntType(64)
+
+
+@intrinsic
+def _near(typing: Any, words: Any, at: Any, small: Any, limit: Any) -> Any:
+    """``near_plainly`` by AVX-512."""
+    return types.uint64(words, types.int64, small, types.int64), _write
+
+
+def _write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Instructions for 64 codes: turn them around, look up each byte, and add."""
+    words, small = (
+        context.make_array(signature.args[place])(context, builder, args[place]).data
+        for place in (0, 2)
+    )
+    first = builder.bitcast(builder.gep(words, [args[1]]), ir.IntType(8).as_pointer())
+    rows = [_load(builder, first, WIDE * row) for row in range(BYTES)]
+    total = _all(0)
+    for byte, codes in enumerate(_turned(builder, rows)):
+        entries = _looked_up(builder, small, byte, codes)
+        total = _call(builder, "llvm.uadd.sat.v64i8", [total, entries])
+    limits = spread_byte(builder, builder.trunc(args[3], ir.IntType(8)), WIDE)
+    return builder.bitcast(builder.icmp_unsigned("<=", total, limits), _NUMBER)
+
+
+def _turned(builder: Any, rows: Sequence[Any]) -> Sequence[Any]:
+    """Byte j of all codes, for each j, of registers with eight codes each.
+
+    Two registers with the same bytes of their codes become two with half of the bytes
+    of twice as many codes; three times over.
+    """
+    each = BYTES
+    groups = [list(rows)]  # by their bytes: registers, in the order of the codes
+    while each > 1:
+        each //= 2
+        groups = [
+            [
+                builder.shuffle_vector(*pair, _picked(each, half))
+                for pair in zip(group[::2], group[1::2], strict=True)
+            ]
+            for group in groups
+            for half in (0, 1)
+        ]
+    return [group[0] for group in groups]
+
+
+def _picked(each: int, half: int) -> Any:
+    """The first or second half of every ``2 * each`` bytes of two registers."""
+    places = [
+        2 * each * (place // each) + each * half + place % each for place in range(WIDE)
+    ]
+    return ir.Constant(ir.VectorType(ir.IntType(32), WIDE), places)
+
+
+def _looked_up(builder: Any, small: Any, byte: int, codes: Any) -> Any:
+    """Entries of 64 codes in a table of 256: of its lower or its upper half."""
+    quarters = [
+        _load(builder, small, ENTRIES * byte + WIDE * part) for part in range(4)
+    ]
+    lower, upper = (
+        _call(builder, "llvm.x86.avx512.vpermi2var.qi.512", [one, codes, other])
+        for one, other in (quarters[:2], quarters[2:])
+    )
+    return builder.select(builder.icmp_signed("<", codes, _all(0)), upper, lower)
+
+
+def _load(builder: Any, pointer: Any, place: int) -> Any:
+    at = builder.gep(pointer, [ir.Constant(_NUMBER, place)])
+    return builder.load(builder.bitcast(at, _VECTOR.as_pointer()), align=1)
+
+
+def _call(builder: Any, name: str, args: Sequence[Any]) -> Any:
+    declare: Any = cgutils.get_or_insert_function
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(args))
+    return builder.call(declare(builder.module, kind, name), args)
+
+
+def _all(value: int) -> Any:
+    return ir.Constant(_VECTOR, WIDE * [value])
+
+
+@intrinsic
+def fetch(typing: Any, words: Any, at: Any) -> Any:
+    """Asks for the memory at a place of words (n,), without waiting for it."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        declare: Any = cgutils.get_or_insert_function
+        call = declare(builder.module, kind, "llvm.prefetch.p0")
+        place = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(call, [place, *(ir.Constant(flag, one) for one in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(words, types.int64), write
+
+
+@compiled
+def near_plainly(words: Array, at: int, small: Array, limit: int) -> Any:
+    """Which of 64 codes have a sum of small entries up to the limit.
+
+    Args:
+        words: uint64 (n,), a byte of each for each codebook.
+        at: the first of the codes.
+        small: uint8 (BYTES, ENTRIES).
+        limit: 0 to 255; sums beyond 255 are 255.
+
+    Returns:
+        Code ``at + i`` by bit i, uint64.
+    """
+    mask = np.uint64(0)
+    for i in range(WIDE):
+        total = 0
+        for byte in range(BYTES):
+            code = (words[at + i] >> np.uint64(8 * byte)) & np.uint64(255)
+            total += small[byte, code]
+        if min(total, ALL) <= limit:
+            mask |= np.uint64(1) << np.uint64(i)
+    return mask
+
+
+@compiled
+def near_wide(words: Array, at: int, small: Array, limit: int) -> Any:
+    """The same in a few instructions, where the processor has them."""
+    return _near(words, at, small, limit)  # type: ignore[call-arg]
+
+
+near = near_wide if HAS_WIDE else near_plainly
+near_here = _near if HAS_WIDE else near_plainly
+"""The same for a loop of a kernel, which it becomes part of: calls take a while."""

@@ -1,0 +1,114 @@
+"""Lists of one query, 64 codes at a time: see ``wide_compiled``."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+from gradsnap.index.heaps_compiled import offer
+from gradsnap.index.shuffles_compiled import (
+    ALL,
+    BYTES,
+    limit_of,
+    lowest_bit,
+    lows_of,
+    scale_of,
+    shrink,
+)
+from gradsnap.index.sums_compiled import eight_sum
+from gradsnap.index.wide_compiled import ENTRIES, IDS, WIDE, fetch, near_here
+
+Array = NDArray[Any]
+Tuple = tuple[Any, ...]
+
+SHRUNK = np.float32(0.7)
+"""Small tables are made anew where the worst result is so much nearer."""
+
+AHEAD = 3
+"""A list is asked for while so many others are scanned before it."""
+FETCHED, LINE = 256, 8
+"""Codes of a list that are asked for, and codes that come together."""
+
+ONE = np.uint64(1)
+INFINITE = np.float32(np.inf)
+
+
+@compiled
+def can_scan_wide(words: Array, tables: Array) -> bool:
+    """Whether ``scan_wide`` is for codes (n,) and the tables (t, M, K) of a query.
+
+    Small tables take too long to make for each list anew; and its bounds hold for
+    entries that are not negative.
+    """
+    if words.size < WIDE or tables.shape[2] != ENTRIES or tables.shape[0] > 1:
+        return False
+    flat = tables.reshape(tables.size)
+    low = flat[0]
+    for i in range(flat.size):
+        low = min(low, flat[i])
+    return bool(low >= 0)
+
+
+@compiled
+def scan_wide(
+    columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple
+) -> None:
+    """As the scans of ``lists_compiled``, for eight codebooks of 256, one table."""
+    (bounds, step), (lists, tables), words = spans, own, columns[4]
+    small = np.zeros((BYTES, ENTRIES), np.uint8)
+    lows = np.empty(BYTES, np.float32)
+    low, scale, limit, worst = lows_of(tables[0], lows), np.float32(0), ALL, INFINITE
+    for p in range(lists.shape[0]):
+        if p + AHEAD < lists.shape[0]:
+            _fetch(words, bounds, step * lists[p + AHEAD])
+        stop = bounds[step * lists[p] + 1]
+        for at in range(bounds[step * lists[p]], stop, WIDE):
+            if heap[0][0] < SHRUNK * worst:
+                worst = heap[0][0]
+                scale = scale_of(worst, low)
+                shrink(tables[0], lows, scale, small)
+                limit = limit_of(worst, low, scale)
+            first = min(at, words.size - WIDE)  # nothing beyond the last code is read
+            mask = near_here(words, first, small, limit)  # type: ignore[call-arg]
+            mask = _inside(mask, at - first, stop - at)
+            if mask != 0:
+                _take(columns, alive, tables[0], heap, (mask, at))
+                if worst < INFINITE:
+                    limit = limit_of(heap[0][0], low, scale)
+
+
+@compiled
+def _fetch(words: Array, bounds: Array, at: int) -> None:
+    """Asks for the first codes of a list that comes later."""
+    first = bounds[at]
+    for place in range(first, min(bounds[at + 1], first + FETCHED), LINE):
+        fetch(words, place)  # type: ignore[call-arg]
+
+
+@compiled
+def _inside(mask: Any, before: int, count: int) -> Any:
+    """The mask without the first bits, and without those behind the end of a list."""
+    mask >>= np.uint64(before)
+    if count < WIDE:
+        mask &= (ONE << np.uint64(count)) - ONE
+    return mask
+
+
+@compiled
+def _take(
+    columns: Tuple, alive: Array, table: Array, heap: Tuple, found: tuple[Any, int]
+) -> None:
+    """Offers the items behind a place that a mask names."""
+    mask, first = found
+    flat = table.reshape(table.size)
+    for some in range(first, first + WIDE, IDS):
+        fetch(columns[2], some)  # type: ignore[call-arg]
+    while mask != 0:
+        place: int = lowest_bit(mask)  # type: ignore[call-arg]
+        at = first + place
+        mask &= mask - ONE
+        if alive.size == 0 or alive[at]:
+            total = eight_sum(flat, columns[4][at])
+            if total <= heap[0][0]:
+                offer(heap, columns, total, at)
