@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers import ProductQuantizer
 from gradsnap.errors import InputError
 from gradsnap.index import (
+    ExhaustiveIndex,
     InvertedIndex,
     MultiIndex,
     filtered_compiled,
@@ -69,6 +71,32 @@ def test_nothing_as_near_as_the_limit_is_left_out(shift: float, scale: float) ->
             mask = int(near(codes, at, small, limit))
             found = np.array([mask >> i & 1 for i in range(WIDE)], dtype=bool)
             assert found[sums[at : at + WIDE] <= worst].all()
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_a_batch_finds_the_same_alone_and_in_groups(negative, monkeypatch) -> None:
+    """However many queries there are, and for tables of inner products too."""
+    rows = drawn(ITEMS, DIM)
+    rows[ITEMS // 2 :] = rows[: ITEMS - ITEMS // 2]  # ties
+    coder = ProductQuantizer(DIM, 8, 256).fit(rows)
+    index = ExhaustiveIndex(coder)
+    index.add(rows)
+    queries, groups = drawn(40, DIM, seed=1), []
+    if negative:
+        tables = coder.tables(queries)
+        shifted = tables._replace(entries=tables.entries - 10)
+        monkeypatch.setattr(type(coder), "_tables", lambda self, q: shifted)
+    group = scanning._scan_group
+    monkeypatch.setattr(
+        scanning, "_scan_group", lambda *a: (groups.append(1), group(*a))
+    )
+    alone = index.search(queries, k=50)
+    assert bool(groups) == (negative or not HAS_WIDE)
+    monkeypatch.setattr("gradsnap.index.wide_compiled.HAS_WIDE", False)
+    shared = index.search(queries, k=50)
+    assert groups
+    assert torch.equal(alone.ids, shared.ids)
+    assert torch.equal(alone.distances, shared.distances)
 
 
 def test_entries_that_may_be_negative_are_scanned_otherwise() -> None:

@@ -179,9 +179,7 @@ def _check_pixels(image: Image.Image) -> None:
         raise OSError(f"{pixels} pixels, more than {MOST_PIXELS}")
 
 
-def _pixels(
-    image: Image.Image, mode: str, side: int | None
-) -> NDArray[np.uint8]:
+def _pixels(image: Image.Image, mode: str, side: int | None) -> NDArray[np.uint8]:
     """Upright, of a mode and a size: (height, width), or (height, width, 3)."""
     if side is not None:
         # A JPEG file decodes straight to a smaller size.

@@ -6,7 +6,6 @@ and by the compiled kernels, which take less than half the time for colour.
 """
 
 import functools
-import math
 import sys
 from typing import NamedTuple
 
@@ -99,8 +98,8 @@ def _down(pixels: Pixels, side: int) -> Pixels:
 def taps(size: int, side: int) -> Taps:
     """The taps of an axis of ``size`` pixels that is made ``side`` long.
 
-    A pixel's weights fall in a straight line from its centre to one pixel of the coarser
-    of both grids away from it, and add up to one, each rounded to a whole number.
+    A pixel's weights fall in a straight line from its centre to one pixel of the
+    coarser of both grids away from it, and add up to one, rounded to whole numbers.
 
     >>> taps(4, 2).weights.tolist()  # 3/7, 3/7, 1/7, and the same from the other end
     [[1797559, 1797559, 599186], [599186, 1797559, 1797559]]

@@ -104,7 +104,7 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
     compiled = kernel()
     if compiled is None:
         _scan_all_plain(columns, ranges, entries, best)
-    elif len(entries) < (FEWEST_OF_WORDS if columns.words.size else FEWEST):
+    elif _one_by_one(columns, entries):
         scan_own(columns, ALL, Lists.of_ranges(ranges, len(entries)), entries, best)
     else:
 
@@ -113,6 +113,20 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
             _scan_group(compiled, columns, ranges, group, best, start)
 
         spread(work, range(0, len(entries), GROUP))
+
+
+def _one_by_one(columns: Columns, entries: Tensor) -> bool:
+    """Whether queries with tables (q, M, K) do better without sharing a pass.
+
+    They do where they are few, and, however many, where one query looks up 64 codes at
+    once (``wide_compiled``), in bounds that hold for entries that are not negative.
+    """
+    if len(entries) < (FEWEST_OF_WORDS if columns.words.size else FEWEST):
+        return True
+    wide = kernels("gradsnap.index.wide_compiled")
+    if wide is None or not wide.HAS_WIDE or entries.shape[2] != wide.ENTRIES:
+        return False
+    return columns.words.size >= wide.WIDE and bool(entries.min() >= 0)
 
 
 def scan_own(
