@@ -86,10 +86,13 @@ def test_a_batch_finds_the_same_alone_and_in_groups(negative, monkeypatch) -> No
         tables = coder.tables(queries)
         shifted = tables._replace(entries=tables.entries - 10)
         monkeypatch.setattr(type(coder), "_tables", lambda self, q: shifted)
-    group = scanning._scan_group
-    monkeypatch.setattr(
-        scanning, "_scan_group", lambda *a: (groups.append(1), group(*a))
-    )
+    scan_group = scanning._scan_group
+
+    def noted(*given: Any) -> None:
+        groups.append(1)
+        scan_group(*given)
+
+    monkeypatch.setattr(scanning, "_scan_group", noted)
     alone = index.search(queries, k=50)
     assert bool(groups) == (negative or not HAS_WIDE)
     monkeypatch.setattr("gradsnap.index.wide_compiled.HAS_WIDE", False)
