@@ -22,7 +22,6 @@ from gradsnap.coders.quantizers import (
     residual,
     shrinking,
 )
-from gradsnap.coders.quantizers.additive import least_squares, pair_counts
 from gradsnap.coders.quantizers.beam import (
     Found,
     beam_codes,
@@ -36,6 +35,13 @@ from gradsnap.coders.quantizers.codeword_tables import (
     unary_tables,
 )
 from gradsnap.coders.quantizers.composite import ConstantCrossEnergy, spread_blocks
+from gradsnap.coders.quantizers.least_squares import (
+    RIDGE,
+    least_squares,
+    pair_counts,
+    solved_at_once,
+    solved_downhill,
+)
 from gradsnap.coders.quantizers.local_search import Energy, icm, local_search
 from gradsnap.coders.quantizers.optimized import balanced_directions
 from gradsnap.coders.rotations import procrustes
@@ -420,8 +426,27 @@ def test_local_search_approaches_the_best_of_all() -> None:
 @pytest.mark.parametrize("rows", [3, 30, 200])
 def test_least_squares_is_numpys(rows: int) -> None:
     x, codes = gaussian(rows, 5).double(), random_codes(rows)
-    expected = reference.least_squares(x.numpy(), codes.numpy(), 4, additive.RIDGE)
+    expected = reference.least_squares(x.numpy(), codes.numpy(), 4, RIDGE)
     np.testing.assert_allclose(least_squares(x, codes, 4).numpy(), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [3, 30, 2000])
+def test_least_squares_downhill_end_where_factors_do(rows: int) -> None:
+    """Also where most codewords are used by no row.
+
+    Codebooks are hardly determined up to shifts, so what they say of rows is compared.
+    """
+    x, codes = gaussian(rows, 5).double(), random_codes(rows, 3, 64)
+    x[:, 4] = 0  # solved from the start
+    down, once = solved_downhill(x, codes, 64), solved_at_once(x, codes, 64)
+    said = [sum_codewords(codes, words) for words in (down, once)]
+    torch.testing.assert_close(*said, atol=1e-3, rtol=0)
+
+
+def test_many_codewords_are_solved_downhill(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, codes = gaussian(300, 5), random_codes(300, 3, 16)
+    monkeypatch.setattr("gradsnap.coders.quantizers.least_squares.MOST_AT_ONCE", 47)
+    assert torch.equal(least_squares(x, codes, 16), solved_downhill(x, codes, 16))
 
 
 def test_pair_counts_are_one_hot_products() -> None:
@@ -449,7 +474,7 @@ def test_least_squares_never_raises_what_it_minimizes(kind: str) -> None:
     quantizer, x = fitted(kind, dtype=torch.float64), clustered(300).double()
     codes = quantizer.encode(x).long()
     before, after = (
-        squared_error(x, codes, words) + additive.RIDGE * float(words.square().sum())
+        squared_error(x, codes, words) + RIDGE * float(words.square().sum())
         for words in (quantizer.codebooks, least_squares(x, codes, 16))
     )
     assert after <= before * (1 + 1e-12)

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from gradsnap.coders import CODERS, Quantizer
-from gradsnap.coders.quantizers.quantizer import size_of_codebooks
+from gradsnap.coders import CODERS
 from gradsnap.data import Dataset, Split
 from gradsnap.errors import InputError
 from gradsnap.layers import CODE_LAYERS, LAYERS, LEARNING_LAYERS
 from gradsnap.methods import METHODS, every_loss, every_regularizer
 from gradsnap.registry import default_options, options_of
 from gradsnap.training.config import DataSettings, TrainingConfig
+from gradsnap.training.layout import with_layout
 from gradsnap.training.learner import (
     FIRST_RATE,
     check_coder_options,
@@ -76,7 +76,7 @@ def settled(
     split = supervision.split(config.data)
     config = _with_pace(config, supervision, split)
     config = config if paced else _with_late_codes(config)
-    config = _with_codebooks_alone(_with_layout(config, len(split.train)))
+    config = _with_codebooks_alone(with_layout(config, len(split.train)))
     if not named:
         config = with_coder(config, supervision.num_classes)
     return Settled(config, dataset, split, supervision)
@@ -147,14 +147,6 @@ def _with_codebooks_alone(config: TrainingConfig) -> TrainingConfig:
             "network.start=axes"
         )
     return changed(config, layer={"warmup": 0.0})
-
-
-def _with_layout(config: TrainingConfig, rows: int) -> TrainingConfig:
-    """The size of codebooks, where it is open, by bits and training rows."""
-    coder = config.coder
-    if coder.codebook_size is not None or not issubclass(CODERS[coder.kind], Quantizer):
-        return config
-    return changed(config, coder={"codebook_size": size_of_codebooks(coder.bits, rows)})
 
 
 def _with_method(config: TrainingConfig, dataset: Dataset) -> TrainingConfig:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gradsnap.coders.quantizers.beam import beam_codes
 from gradsnap.coders.quantizers.codeword_tables import pair_tables, unary_tables
-from gradsnap.coders.quantizers.kmeans import accumulate
+from gradsnap.coders.quantizers.least_squares import least_squares
 from gradsnap.coders.quantizers.local_search import (
     Energy,
     can_compile,
@@ -19,9 +19,6 @@ from gradsnap.coders.quantizers.residual import GeneralizedResidualQuantizer, st
 from gradsnap.coders.quantizers.shrinking import shrink
 from gradsnap.coders.quantizers.summed import BeamOptions, SummedQuantizer
 from gradsnap.progress import track
-
-RIDGE = 1e-2
-"""Added to each codeword's count; codebooks are only determined up to shifts."""
 
 NOISE = 2.0
 """First noise on each of M codewords, in 1/M of what the start leaves of a row."""
@@ -116,38 +113,3 @@ class AdditiveQuantizer(SummedQuantizer):
             for part, start in zip(rows, starts, strict=True)
         ]
         return torch.cat(done)
-
-
-def code_counts(codes: Tensor, size: int, dtype: torch.dtype) -> Tensor:
-    """How many of the codes (n, M) use each codeword, (M, K)."""
-    counts = torch.zeros(codes.shape[1], size, dtype=dtype, device=codes.device)
-    ones = torch.ones_like(codes, dtype=dtype).T
-    return counts.scatter_add_(1, codes.T, ones)
-
-
-def pair_counts(codes: Tensor, size: int) -> Tensor:
-    """BᵀB of the one-hot codes B (n, M·K): how often two codewords meet."""
-    rows, num_codebooks = codes.shape
-    meet = codes.new_zeros(
-        num_codebooks * size, num_codebooks * size, dtype=torch.float64
-    )
-    one = meet.new_ones(()).expand(rows)
-    for i in range(num_codebooks):
-        for j in range(num_codebooks):
-            at = (i * size + codes[:, i]) * meet.shape[1] + j * size + codes[:, j]
-            meet.view(-1).scatter_add_(0, at, one)
-    return meet
-
-
-def least_squares(x: Tensor, codes: Tensor, size: int) -> Tensor:
-    """The codebooks (M, K, dim) that reconstruct x (n, dim) from its codes best.
-
-    Solves ``(BᵀB + ridge) C = BᵀX`` in double precision.
-    """
-    meet = pair_counts(codes, size)
-    meet.diagonal().add_(RIDGE)
-    sums = torch.cat(
-        [accumulate(x[None], column[None], size)[1][0] for column in codes.T]
-    )
-    solved = torch.cholesky_solve(sums.double(), torch.linalg.cholesky(meet))
-    return solved.to(x.dtype).view(codes.shape[1], size, x.shape[1])

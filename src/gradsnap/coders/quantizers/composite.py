@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.coder import Reduce
-from gradsnap.coders.quantizers.additive import code_counts, pair_counts
 from gradsnap.coders.quantizers.codeword_tables import (
     codeword_offsets,
     pair_tables,
     unary_tables,
 )
 from gradsnap.coders.quantizers.kmeans import accumulate, follow
+from gradsnap.coders.quantizers.least_squares import code_counts, pair_counts
 from gradsnap.coders.quantizers.local_search import Energy, local_search
 from gradsnap.coders.quantizers.product import ProductQuantizer, check_blocks
 from gradsnap.coders.quantizers.quantizer import chunks
