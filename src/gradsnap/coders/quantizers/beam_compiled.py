@@ -17,6 +17,7 @@ Array = NDArray[Any]
 Lines = tuple[Array, Array, Array]
 """Sums (b, K), the least of each of their lanes (b, lanes), and of each line (b,)."""
 
+FEW = 4
 FOLD = 8
 """Lines are folded so often into lanes; a constant, so that loops unroll."""
 
@@ -72,36 +73,59 @@ def extended(
         m: which codebook; without earlier ones the one line is the unary part.
         sums: filled, (b, K).
     """
-    size = sums.shape[1]
     if m == 0:
         sums[0] = unary
-        return
-    for state in range(sums.shape[0]):
-        line, score, code = sums[state], scores[state], codes[state, :m]
-        end = pairs[(m - 1) * size + code[m - 1]]
-        if m == 1:
-            for k in range(size):
-                line[k] = (end[k] + unary[k]) + score
-            continue
-        start = pairs[code[0]]
-        if m > 2:
-            _add_all(pairs, code[:-1], line)
-            start = line
-        for k in range(size):
-            line[k] = ((start[k] + end[k]) + unary[k]) + score
+    elif m < FEW:
+        _extended_few(pairs, codes, unary, scores, m, sums)
+    else:
+        _extended_many(pairs, codes, unary, scores, m, sums)
 
 
 @compiled
-def _add_all(pairs: Array, code: Array, line: Array) -> None:
-    """Fills the line (K,) with the sum of the pairs' lines of a code of two or more."""
-    size = line.shape[0]
-    first, second = pairs[code[0]], pairs[size + code[1]]
-    for k in range(size):
-        line[k] = first[k] + second[k]
-    for j in range(2, code.shape[0]):
-        first = pairs[j * size + code[j]]
+def _extended_few(
+    pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
+) -> None:
+    """``extended`` by one to three earlier codebooks, in one pass over a line."""
+    size = sums.shape[1]
+    for state in range(sums.shape[0]):
+        line, score, code = sums[state], scores[state], codes[state]
+        first, end = pairs[code[0]], pairs[(m - 1) * size + code[m - 1]]
+        if m == 1:
+            for k in range(size):
+                line[k] = (first[k] + unary[k]) + score
+        elif m == 2:
+            for k in range(size):
+                line[k] = ((first[k] + end[k]) + unary[k]) + score
+        else:
+            other = pairs[size + code[1]]
+            for k in range(size):
+                line[k] = (((first[k] + other[k]) + end[k]) + unary[k]) + score
+
+
+@compiled
+def _extended_many(
+    pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
+) -> None:
+    """``extended`` by four earlier codebooks or more, two in each pass."""
+    size, even = sums.shape[1], m - m % 2
+    for state in range(sums.shape[0]):
+        line, score, code = sums[state], scores[state], codes[state]
+        first, second = pairs[code[0]], pairs[size + code[1]]
         for k in range(size):
-            line[k] += first[k]
+            line[k] = first[k] + second[k]
+        for j in range(2, even, 2):
+            first, second = (
+                pairs[j * size + code[j]],
+                pairs[(j + 1) * size + code[j + 1]],
+            )
+            for k in range(size):
+                line[k] = (line[k] + first[k]) + second[k]
+        if even < m:
+            first = pairs[even * size + code[even]]
+            for k in range(size):
+                line[k] += first[k]
+        for k in range(size):
+            line[k] = (line[k] + unary[k]) + score
 
 
 @compiled
