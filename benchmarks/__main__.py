@@ -26,6 +26,7 @@ from benchmarks import (
     filters,
     folders,
     growth,
+    held_out,
     hundred_million,
     lists,
     map_speed,
@@ -58,6 +59,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
     "steps": steps.run,
     "memory": memory.run,
     "errors": errors.run,
+    "held_out": held_out.run,
     "composite": composite.run,
     "encoding": encoding.run,
     "beam": beam.run,
@@ -100,6 +102,7 @@ BENCHMARKS: dict[str, Callable[[Setting], Iterator[report.Line]]] = {
 ON_REQUEST = (
     "dimensions",
     "encode_memory",
+    "held_out",
     "hundred_million",
     "neighbors",
     "rules",

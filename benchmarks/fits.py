@@ -31,6 +31,7 @@ from gradsnap.coders.quantizers import (
     Quantizer,
     ResidualQuantizer,
 )
+from gradsnap.coders.quantizers.summed import SummedQuantizer
 
 CHUNK_ROWS = 10_000
 
@@ -171,6 +172,15 @@ def copied(product: ProductQuantizer, rotation: Tensor | None = None) -> FaissCo
     turn.is_trained = True
     turn.set_is_orthonormal()
     return FaissCoder(twin, turn)
+
+
+def copied_sum(ours: SummedQuantizer) -> FaissCoder:
+    """FAISS's residual quantizer with our codebooks."""
+    sizes = ours.dim, ours.num_codebooks, bits_of(ours.codebook_size)
+    twin = _faiss_residual(*sizes)
+    faiss.copy_array_to_vector(ours.codebooks.numpy().ravel(), twin.quantizer.codebooks)
+    twin.quantizer.is_trained = True
+    return twin
 
 
 def error(coder: Coder, x: Tensor) -> float:

@@ -28,6 +28,7 @@ from gradsnap.coders.quantizers.beam import (
     beam_search,
     compiled_beam,
 )
+from gradsnap.coders.quantizers.beam_tables import BeamTables
 from gradsnap.coders.quantizers.codeword_tables import (
     pair_sums,
     pair_tables,
@@ -338,7 +339,12 @@ def test_a_beam_over_everything_is_exhaustive() -> None:
 def test_a_wider_beam_is_never_worse() -> None:
     codebooks, x = random_codebooks(4, 8), gaussian(200, 5, seed=1).double()
     errors = [
-        (x - sum_codewords(beam_codes(x, codebooks, beam)[1][:, 0], codebooks))
+        (
+            x
+            - sum_codewords(
+                beam_codes(x, BeamTables(codebooks), beam)[1][:, 0], codebooks
+            )
+        )
         .square()
         .sum()
         for beam in (1, 4, 16, 64)

@@ -5,7 +5,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.beam import searched
 from gradsnap.coders.quantizers.codeword_tables import pair_tables, unary_tables
 from gradsnap.coders.quantizers.least_squares import least_squares
 from gradsnap.coders.quantizers.local_search import (
@@ -98,18 +98,20 @@ class AdditiveQuantizer(SummedQuantizer):
         return float((x - self._decode(codes)).square().sum())
 
     def _encode(self, x: Tensor) -> Tensor:
-        start = beam_codes(x, self.codebooks, self.beam_size)[1][:, 0]
-        return self._search(x, start, self.rounds, seed=self.seed)
+        return self._search(x, None, self.rounds, seed=self.seed)
 
-    def _search(self, x: Tensor, codes: Tensor, rounds: int, seed: int) -> Tensor:
+    def _search(
+        self, x: Tensor, codes: Tensor | None, rounds: int, seed: int
+    ) -> Tensor:
+        """Better codes than these (n, M), or than those of a beam, for x (n, dim)."""
         pairs = pair_tables(self.codebooks)
-        rows = chunks(x, self.num_codebooks * self.codebook_size)
-        starts = codes.split(len(rows[0]))
         improve = compiled_search if can_compile(x) else local_search
-        done = [
-            improve(
-                Energy(unary_tables(part, self.codebooks), pairs), start, rounds, seed
-            )
-            for part, start in zip(rows, starts, strict=True)
-        ]
+        done: list[Tensor] = []
+        for part in chunks(x, self.num_codebooks * self.codebook_size):
+            unaries = unary_tables(part, self.codebooks)
+            if codes is None:
+                start = searched(unaries, pairs, self.beam_size, keep=1)[1][:, 0]
+            else:
+                start = codes[sum(map(len, done)) :][: len(part)]
+            done.append(improve(Energy(unaries, pairs), start, rounds, seed))
         return torch.cat(done)

@@ -17,7 +17,10 @@ Array = NDArray[Any]
 Lines = tuple[Array, Array, Array]
 """Sums (b, K), the least of each of their lanes (b, lanes), and of each line (b,)."""
 
-LANES = 32
+FEW = 4
+FOLD = 8
+"""Lines are folded so often into lanes; a constant, so that loops unroll."""
+
 INFINITE = np.float32(np.inf)
 
 
@@ -57,68 +60,116 @@ def lane_minima(line: Array, least: Array, scratch: Array) -> None:
 
 
 @compiled
-def _add_ends(
-    first: Array, second: Array, unary: Array, score: float, line: Array
+def extended(
+    pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
 ) -> None:
-    for k in range(line.shape[0]):
-        line[k] = ((first[k] + second[k]) + unary[k]) + score
-
-
-@compiled
-def _add_two(first: Array, second: Array, line: Array) -> None:
-    for k in range(line.shape[0]):
-        line[k] = first[k] + second[k]
-
-
-@compiled
-def _extended(
-    pairs: Array, code: Array, unary: Array, score: float, line: Array
-) -> None:
-    """The line (K,) of what a code (m,) becomes with each codeword of codebook m.
+    """Fills lines (b, K): what each code becomes with every codeword of codebook m.
 
     Args:
         pairs: of codebook m, (M·K, K); added in the order of the codebooks.
-        code: m codewords.
+        codes: (b, M), of which m codewords are known.
         unary: added then, (K,).
-        score: of the code, added last.
-        line: filled.
+        scores: of the codes (b,), added last.
+        m: which codebook; without earlier ones the one line is the unary part.
+        sums: filled, (b, K).
     """
-    size, last = line.shape[0], code.shape[0] - 1
-    if last == 0:
-        _add_two(pairs[code[0]], unary, line)
+    if m == 0:
+        sums[0] = unary
+    elif m < FEW:
+        _extended_few(pairs, codes, unary, scores, m, sums)
+    else:
+        _extended_many(pairs, codes, unary, scores, m, sums)
+
+
+@compiled
+def _extended_few(
+    pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
+) -> None:
+    """``extended`` by one to three earlier codebooks, in one pass over a line."""
+    size = sums.shape[1]
+    for state in range(sums.shape[0]):
+        line, score, code = sums[state], scores[state], codes[state]
+        first, end = pairs[code[0]], pairs[(m - 1) * size + code[m - 1]]
+        if m == 1:
+            for k in range(size):
+                line[k] = (first[k] + unary[k]) + score
+        elif m == 2:
+            for k in range(size):
+                line[k] = ((first[k] + end[k]) + unary[k]) + score
+        else:
+            other = pairs[size + code[1]]
+            for k in range(size):
+                line[k] = (((first[k] + other[k]) + end[k]) + unary[k]) + score
+
+
+@compiled
+def _extended_many(
+    pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
+) -> None:
+    """``extended`` by four earlier codebooks or more, two in each pass."""
+    size, even = sums.shape[1], m - m % 2
+    for state in range(sums.shape[0]):
+        line, score, code = sums[state], scores[state], codes[state]
+        first, second = pairs[code[0]], pairs[size + code[1]]
         for k in range(size):
-            line[k] += score
-        return
-    if last == 1:
-        _add_ends(pairs[code[0]], pairs[size + code[1]], unary, score, line)
-        return
-    _add_two(pairs[code[0]], pairs[size + code[1]], line)
-    for j in range(2, last):
-        row = pairs[j * size + code[j]]
+            line[k] = first[k] + second[k]
+        for j in range(2, even, 2):
+            first, second = (
+                pairs[j * size + code[j]],
+                pairs[(j + 1) * size + code[j + 1]],
+            )
+            for k in range(size):
+                line[k] = (line[k] + first[k]) + second[k]
+        if even < m:
+            first = pairs[even * size + code[even]]
+            for k in range(size):
+                line[k] += first[k]
         for k in range(size):
-            line[k] += row[k]
-    row = pairs[last * size + code[last]]
-    for k in range(size):
-        line[k] = ((line[k] + row[k]) + unary[k]) + score
+            line[k] = (line[k] + unary[k]) + score
+
+
+@compiled
+def least_of_lines(lines: Lines) -> None:
+    """Fills the least of each lane, an eighth of a line apart, and of each line."""
+    sums, least, tops = lines
+    lanes = least.shape[1]
+    for state in range(sums.shape[0]):
+        line, low = sums[state], least[state]
+        if line.shape[0] < FOLD:
+            low[0] = lowest(line)
+        else:
+            for i in range(lanes):
+                value = line[i]
+                for j in range(1, FOLD):
+                    value = min(value, line[j * lanes + i])
+                low[i] = value
+        tops[state] = lowest(low)
+
+
+@compiled
+def take_out(line: Array, low: Array, tops: Array, state: int) -> int:
+    """Takes the smallest sum out of a line (K,); returns its place."""
+    lanes, value = low.shape[0], tops[state]
+    lane = _place(low, value, 0, 1)
+    at = _place(line, value, lane, lanes)
+    line[at] = INFINITE
+    least = line[lane]
+    for k in range(lane + lanes, line.shape[0], lanes):
+        least = min(least, line[k])
+    low[lane] = least
+    tops[state] = lowest(low)
+    return at
 
 
 @compiled
 def _take(lines: Lines, values: Array, places: Array) -> None:
     """The smallest of all sums, ascending, with their places; takes them out."""
     sums, least, tops = lines
-    size, lanes = sums.shape[1], least.shape[1]
     for i in range(values.shape[0]):
-        best = lowest(tops)
-        state = _place(tops, best, 0, 1)
-        line, low = sums[state], least[state]
-        lane = _place(low, best, 0, 1)
-        at = _place(line, best, lane, lanes)
-        values[i], places[i] = best, state * size + at
-        line[at] = INFINITE
-        low[lane] = line[lane]
-        for k in range(lane + lanes, size, lanes):
-            low[lane] = min(low[lane], line[k])
-        tops[state] = lowest(low)
+        values[i] = lowest(tops)
+        state = _place(tops, values[i], 0, 1)
+        at = take_out(sums[state], least[state], tops, state)
+        places[i] = state * sums.shape[1] + at
 
 
 @compiled
@@ -144,28 +195,22 @@ def beam_search(
         scores: (n, keep), filled, ascending.
         codes: (n, keep, M), filled.
     """
-    rows, num_codebooks, size = unaries.shape
-    sums = np.empty((beam, size), unaries.dtype)
-    least = np.empty((beam, min(size, LANES)), unaries.dtype)
-    tops, best = np.empty(beam, unaries.dtype), np.empty(beam, unaries.dtype)
-    places, scratch = np.empty(beam, np.int64), np.empty(size, unaries.dtype)
+    (rows, num_codebooks, size), kind = unaries.shape, unaries.dtype
+    sums = np.empty((beam, size), kind)
+    least = np.empty((beam, max(1, size // FOLD)), kind)
+    tops, best = np.empty((2, beam), kind)
+    places = np.empty(beam, np.int64)
     kept = np.empty((2, beam, num_codebooks), np.int64)
     for row in range(rows):
         count = 1
         for m in range(num_codebooks):
-            now, then, unary = kept[m % 2], kept[1 - m % 2], unaries[row, m]
-            for state in range(count):
-                line = sums[state]
-                if m == 0:
-                    line[:] = unary
-                else:
-                    _extended(pairs[m], now[state, :m], unary, best[state], line)
-                lane_minima(line, least[state], scratch)
-                tops[state] = lowest(least[state])
+            now, then = kept[m % 2], kept[1 - m % 2]
+            lines = (sums[:count], least[:count], tops[:count])
+            extended(pairs[m], now, unaries[row, m], best, m, lines[0])
+            least_of_lines(lines)
             new = min(beam, count * size)
             if m + 1 == num_codebooks:
                 new = scores.shape[1]
-            lines = (sums[:count], least[:count], tops[:count])
             _take(lines, best[:new], places[:new])
             _extend(now, then, places[:new], m, size)
             count = new

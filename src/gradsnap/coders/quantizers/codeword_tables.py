@@ -25,6 +25,11 @@ def sum_codewords(codes: Tensor, codebooks: Tensor) -> Tensor:
     return functional.embedding_bag(index, codebooks.flatten(0, 1), mode="sum")
 
 
+def word_norms(codebooks: Tensor) -> Tensor:
+    """Squared norms of the codewords of codebooks (M, K, dim): (M, K)."""
+    return codebooks.square().sum(dim=2)
+
+
 def unary_tables(x: Tensor, codebooks: Tensor) -> Tensor:
     """What each codeword alone brings to the squared distance to x (n, dim).
 
@@ -32,7 +37,7 @@ def unary_tables(x: Tensor, codebooks: Tensor) -> Tensor:
         ``‖c‖² − 2⟨x, c⟩``, (n, M, K).
     """
     words = codebooks.flatten(0, 1)
-    entries = torch.addmm(words.square().sum(dim=1), x, words.T, alpha=-2)
+    entries = torch.addmm(word_norms(codebooks).flatten(), x, words.T, alpha=-2)
     return entries.view(len(x), *codebooks.shape[:2])
 
 

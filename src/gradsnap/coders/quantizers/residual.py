@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.beam_tables import BeamTables
 from gradsnap.coders.quantizers.codeword_tables import residual_of_others, sum_codewords
 from gradsnap.coders.quantizers.kmeans import assign, kmeans, progressive_kmeans
 from gradsnap.coders.quantizers.shrinking import shrink, shrunk_means
@@ -69,7 +70,7 @@ class ResidualQuantizer(SummedQuantizer):
         """
         codebooks = self.codebooks[:stages]
         keep = max(1, min(self.beam_size, self.codebook_size // WORDS_A_STATE))
-        codes = beam_codes(x, codebooks, self.beam_size, keep=keep)[1]
+        codes = beam_codes(x, BeamTables(codebooks), self.beam_size, keep=keep)[1]
         if keep > 1:
             codes = torch.cat([codes, codes[:, :1]], dim=1)  # (n, keep + 1, stages)
         places = torch.arange(codes.shape[0] * codes.shape[1])

@@ -15,10 +15,12 @@ from torch import Tensor
 
 from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.beam import beam_codes
+from gradsnap.coders.quantizers.beam_tables import KeptTables
 from gradsnap.coders.quantizers.codeword_tables import (
     residual_of_others,
     sum_codewords,
     unary_tables,
+    word_norms,
 )
 from gradsnap.coders.quantizers.kmeans import accumulate, follow
 from gradsnap.coders.quantizers.quantizer import Candidates, Common, Quantizer
@@ -69,13 +71,14 @@ class SummedQuantizer(Quantizer):
         if not 1 <= beam_size <= WIDEST_BEAM:
             raise InputError(f"beam_size must lie in 1..{WIDEST_BEAM}, got {beam_size}")
         self.beam_size = beam_size
+        self._kept = KeptTables()
         self.register_buffer(
             "codebooks", torch.zeros(num_codebooks, codebook_size, dim)
         )
         self.register_buffer("counts", torch.zeros(num_codebooks, codebook_size))
 
     def _encode(self, x: Tensor) -> Tensor:
-        return beam_codes(x, self.codebooks, self.beam_size)[1][:, 0]
+        return beam_codes(x, self._kept.of(self.codebooks), self.beam_size)[1][:, 0]
 
     def _decode(self, codes: Tensor) -> Tensor:
         return sum_codewords(codes, self.codebooks)
@@ -101,7 +104,8 @@ class SummedQuantizer(Quantizer):
         return residual_of_others(x, codes, self.codebooks, m)
 
     def _candidates(self, x: Tensor, k: int) -> Candidates:
-        scores, codes = beam_codes(x, self.codebooks, max(k, self.beam_size), keep=k)
+        tables, beam = self._kept.of(self.codebooks), max(k, self.beam_size)
+        scores, codes = beam_codes(x, tables, beam, keep=k)
         distances = scores + x.square().sum(dim=1, keepdim=True)
         return Candidates(distances.clamp_min_(0), codes)
 
@@ -118,6 +122,5 @@ class SummedQuantizer(Quantizer):
         return weights.flatten(1) @ self.codebooks.flatten(0, 1)
 
     def _cross_terms(self, codes: Tensor) -> Tensor:
-        norms = self.codebooks.square().sum(dim=2)  # (M, K)
-        own = norms.T.gather(0, codes).sum(dim=1)
+        own = word_norms(self.codebooks).T.gather(0, codes).sum(dim=1)
         return self._decode(codes).square().sum(dim=1) - own
