@@ -144,7 +144,8 @@ class GradientSnapping(nn.Module):
         rule = cast(SnappingRule, self.rule)
         product = cast(ProductQuantizer, self.quantizer)
         found = fused(rule, product, gradient, embeddings, self._count())
-        self.last = Snapped(found.conformity, found.distance, found.accepted)
+        # As by the module itself, which would look for parameters and take far longer.
+        self.__dict__["last"] = Snapped(found.conformity, found.distance, found.accepted)
         product._remember(embeddings, found.nearest)
         return found.snapped
 
