@@ -130,8 +130,9 @@ def _mark_some(typing: Any, places: Any, at: Any, place: Any) -> Any:
 
 @compiled_in_place
 def mark(places: Array, start: int, end: int, place: int) -> None:
-    """Fills places (room,) from start to end with one, and up to ``BLOCK`` more."""
-    for at in range(start, end, BLOCK):
+    """Fills places (room,) from start to end with one, and ``BLOCK`` more at most."""
+    _mark_some(places, start, place)  # type: ignore[call-arg]
+    for at in range(start + BLOCK, end, BLOCK):
         _mark_some(places, at, place)  # type: ignore[call-arg]
 
 

@@ -33,7 +33,7 @@ Bins = tuple[Array, Array, Array, Array]
 """Histograms, (3, 2 · COARSE); where bins end, (BINS + 2,); what the bins hold: where
 it was, and the sums, (room,) each."""
 
-BINS, COARSE = 32, 24
+BINS, COARSE = 32, 16
 """Bins that lists are sorted into, and bins of the histograms."""
 TOP = np.int32(BINS)
 SHORT = 4096 if HAS_WIDE else 400
@@ -95,10 +95,9 @@ def _convolve(totals: Array, counts: Array, spare: Array) -> None:
     for i in range(2 * COARSE):
         spare[i] = 0
     for i in range(COARSE):
-        if counts[i] > 0:
-            often = counts[i]
-            for j in range(COARSE):
-                spare[i + j] += often * totals[j]
+        often = counts[i]  # mostly zero, but to branch on it takes longer
+        for j in range(COARSE):
+            spare[i + j] += often * totals[j]
     for i in range(COARSE):
         totals[i] = spare[i]
 
