@@ -34,7 +34,7 @@ def _append_some(
     typing: Any, first: Any, values: Any, span: Any, limit: Any, sums: Any, at: Any
 ) -> Any:
     """One register of ``append``: values from span[0] on, below span[1]."""
-    number, two = values.dtype, types.UniTuple(types.int64, 2)
+    number, two = values.dtype, types.Tuple((types.int64, types.int64))
     return types.int64(number, values, two, number, sums, types.int64), _write
 
 
@@ -133,7 +133,7 @@ def mark(places: Array, start: int, end: int, place: int) -> None:
     """Fills places (room,) from start to end with one, and ``BLOCK`` more at most."""
     _mark_some(places, start, place)  # type: ignore[call-arg]
     for at in range(start + BLOCK, end, BLOCK):
-        _mark_some(places, at, place)  # type: ignore[call-arg]
+        _mark_some(places, at, place)
 
 
 @compiled_in_place
@@ -171,7 +171,7 @@ def append_wide(
     for start in range(0, count, _lanes(values)):  # type: ignore[call-arg]
         if at + BLOCK > sums[0].shape[0]:
             return -1
-        at = _append_some(first, values, (start, count), limit, sums, at)  # type: ignore[call-arg]
+        at = _append_some(first, values, (start, count), limit, sums, at)
     return at
 
 

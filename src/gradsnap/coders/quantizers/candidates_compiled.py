@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers import folds_compiled as folds
+from gradsnap.coders.quantizers.appending_compiled import BLOCK
 from gradsnap.coders.quantizers.partial_sums_compiled import Partial, fold_one_by_one
 from gradsnap.coders.quantizers.shortlists_compiled import LANES, look
 from gradsnap.coders.quantizers.smallest_compiled import (
@@ -94,7 +95,7 @@ def make_room(entries: Array, k: int) -> Room:
     lanes = np.empty(min(size, LANES), entries.dtype)
     looks = (np.zeros(num_codebooks, lanes.dtype), lanes, np.empty(size, lanes.dtype))
     few, many = min(size, k), 4 * k + 64
-    room = max(size, many) + folds.BLOCK
+    room = max(size, many) + BLOCK
     lists = (
         np.empty((num_codebooks, room), entries.dtype),
         np.empty((num_codebooks, room), np.uint32),
@@ -184,7 +185,9 @@ def _write(
 
 
 @compiled_in_place
-def _search(tables: Array, found: tuple[Array, Array], order: Array, room: Room) -> None:
+def _search(
+    tables: Array, found: tuple[Array, Array], order: Array, room: Room
+) -> None:
     """Fills distances (n, k) and codes (n, k, M) for entries (n, M, K)."""
     distances, codes = found
     sums, bins, k = room[1][1][0], room[3], distances.shape[1]

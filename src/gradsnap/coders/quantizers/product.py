@@ -133,7 +133,7 @@ class ProductQuantizer(Quantizer):
 
     def _remember(self, x: Tensor, codes: Tensor) -> None:
         """Spares the next ``update`` to find codes (n, M) of x (n, dim) once more."""
-        # As by the module itself, which would look for parameters and take far longer.
+        # What the module itself does, after many questions that take far longer.
         self.__dict__["_known"] = known(x, self.codebooks, codes)
 
     def _candidates(self, x: Tensor, k: int) -> Candidates:
