@@ -34,8 +34,8 @@ def _append_some(
     typing: Any, first: Any, values: Any, span: Any, limit: Any, sums: Any, at: Any
 ) -> Any:
     """One register of ``append``: values from span[0] on, below span[1]."""
-    number, two = values.dtype, types.Tuple((types.int64, types.int64))
-    return types.int64(number, values, two, number, sums, types.int64), _write
+    number = values.dtype
+    return types.int64(number, values, span, number, sums, types.int64), _write
 
 
 @intrinsic
