@@ -20,6 +20,7 @@ from gradsnap.coders.quantizers.candidates_compiled import (
     word_at,
 )
 from gradsnap.coders.quantizers.smallest_compiled import (
+    added,
     count_within,
     limit_of_smallest,
 )
@@ -44,15 +45,6 @@ two sides of sums, (2, room), three lines of scratch, and a code (M,)."""
 TINY = np.float32(np.finfo(np.float32).tiny)
 MOST = np.float32(np.finfo(np.float32).max / 64)
 ZERO, ONE = np.float32(0), np.float32(1)
-
-
-@compiled_in_place
-def _added(values: Array) -> Any:
-    """The values (n,) added up in their order."""
-    total = ZERO
-    for i in range(values.shape[0]):
-        total += values[i]
-    return total
 
 
 @compiled_strictly
@@ -237,7 +229,7 @@ def _snap_row(
     _fill_entries(scores, y[row], row, entries)
     count, reach = find(entries, k, room)
     _fill_nearest(scores, row, room, count, done[4])
-    limit, least = limit_of_smallest(sums[0], count, k), _added(lows)
+    limit, least = limit_of_smallest(sums[0], count, k), added(lows)
     learn(room, limit, reach)
     _fill_inner(g[row], codebooks, room[1][3], inner)
     _add_lists(inner, room, sides)

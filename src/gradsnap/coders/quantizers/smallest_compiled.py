@@ -31,6 +31,15 @@ def largest(values: Array, count: int) -> Any:
 
 
 @compiled_in_place
+def added(values: Array) -> Any:
+    """The values (n,) added up in their order."""
+    total = ZERO
+    for i in range(values.shape[0]):
+        total += values[i]
+    return total
+
+
+@compiled_in_place
 def fill_bins(sums: Array, count: int, k: int, bins: Array) -> tuple[float, int, int]:
     """A histogram of the sums, cumulated up to the bin that holds the k-th smallest.
 
