@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.smallest_compiled import INFINITE, largest
-from gradsnap.compiled import compiled, compiled_loosely
+from gradsnap.compiled import compiled_in_place, compiled_loosely
 
 Array = NDArray[Any]
 
@@ -72,7 +72,7 @@ def _bound(
     return bar * true if bar >= 0 else bar / true
 
 
-@compiled
+@compiled_in_place
 def choose(gaps: Array, steepness: Array, limit: Any, rate: Any, rough: Array) -> int:
     """c* = argmax w⟨g, u⟩, the nearer on ties; w only of those that may win.
 

@@ -144,7 +144,10 @@ class GradientSnapping(nn.Module):
         rule = cast(SnappingRule, self.rule)
         product = cast(ProductQuantizer, self.quantizer)
         found = fused(rule, product, gradient, embeddings, self._count())
-        self.last = Snapped(found.conformity, found.distance, found.accepted)
+        # As by the module itself, which would look for parameters and take far longer.
+        self.__dict__["last"] = Snapped(
+            found.conformity, found.distance, found.accepted
+        )
         product._remember(embeddings, found.nearest)
         return found.snapped
 
@@ -162,7 +165,8 @@ class GradientSnapping(nn.Module):
         slopes = (g * y).sum(dim=1, keepdim=True) - along  # ⟨g, y − c⟩
         place, weight = self.rule.choose(distances, slopes)
         rows = torch.arange(len(y), device=y.device)
-        chosen = quantizer._decode(codes[rows, place])  # (n, dim)
+        codes = codes[rows, place]  # (n, M); those of all candidates are let go
+        chosen = quantizer._decode(codes)  # (n, dim)
         wide = torch.promote_types(gradient.dtype, quantizer.dtype)
         gradient = gradient.to(wide)
         offset = embeddings.to(wide) - chosen

@@ -20,10 +20,16 @@ from gradsnap.coders.quantizers.candidates_compiled import (
     word_at,
 )
 from gradsnap.coders.quantizers.smallest_compiled import (
+    added,
     count_within,
     limit_of_smallest,
 )
-from gradsnap.compiled import compiled, compiled_loosely, compiled_strictly
+from gradsnap.compiled import (
+    compiled,
+    compiled_in_place,
+    compiled_loosely,
+    compiled_strictly,
+)
 from gradsnap.layers.choice_compiled import choose, measure
 
 Array = NDArray[Any]
@@ -32,6 +38,9 @@ Rows = tuple[Array, Array, Array, Array]
 each; codebooks (M, K, width)."""
 Done = tuple[Array, Array, Array, Array, Array]
 """Δy (n, M · width); cosine, distance, accepted (n,); nearest codewords (n, M)."""
+Desk = tuple[Room, Array, Array, Array, Any, Array]
+"""What a row is worked on with: room for its sums, its entries and ⟨g, c⟩, (M, K) each,
+two sides of sums, (2, room), three lines of scratch, and a code (M,)."""
 
 TINY = np.float32(np.finfo(np.float32).tiny)
 MOST = np.float32(np.finfo(np.float32).max / 64)
@@ -64,7 +73,7 @@ def _dot(a: Array, b: Array) -> Any:
     return total
 
 
-@compiled
+@compiled_in_place
 def _fill_entries(scores: Array, y: Array, row: int, entries: Array) -> None:
     """Squared distances of the row's blocks to all codewords, (M, K).
 
@@ -82,7 +91,7 @@ def _fill_entries(scores: Array, y: Array, row: int, entries: Array) -> None:
             own[word] = max(ZERO, (of_row[word] + of_row[word]) + square)
 
 
-@compiled
+@compiled_in_place
 def _first_least(scores: Array, lanes: Array, scratch: Array) -> Any:
     """The first of the least scores (K,)."""
     lane_minima(scores, lanes, scratch)
@@ -96,7 +105,7 @@ def _first_least(scores: Array, lanes: Array, scratch: Array) -> Any:
     return first
 
 
-@compiled
+@compiled_in_place
 def _only_zero(sums: Array, count: int) -> int:
     """Where the one zero stands among the sums; -1 if there are several."""
     if count_within(sums, count, ZERO) > 1:
@@ -107,7 +116,7 @@ def _only_zero(sums: Array, count: int) -> int:
     return at
 
 
-@compiled
+@compiled_in_place
 def _fill_nearest(
     scores: Array, row: int, room: Room, count: int, nearest: Array
 ) -> None:
@@ -128,7 +137,7 @@ def _fill_nearest(
             nearest[row, m] = _first_least(scores[m, row], room[0][1], room[0][2])
 
 
-@compiled
+@compiled_in_place
 def _fill_inner(g: Array, codebooks: Array, named: Any, inner: Array) -> None:
     """⟨g, c⟩ of the codewords that occur, blocks of g (M · width,), into (M, K)."""
     width = codebooks.shape[2]
@@ -138,7 +147,7 @@ def _fill_inner(g: Array, codebooks: Array, named: Any, inner: Array) -> None:
             inner[m, words[i]] = _dot(block, codebooks[m, words[i]])
 
 
-@compiled
+@compiled_in_place
 def _add_lists(inner: Array, room: Room, sides: Array) -> None:
     """⟨g, c⟩ of the parts that sums were added up from.
 
@@ -161,7 +170,7 @@ def _add_lists(inner: Array, room: Room, sides: Array) -> None:
                 along[i] += own[of_list[i]]
 
 
-@compiled
+@compiled_in_place
 def _add_up(sides: Array, sums: Any, count: int, along: Array) -> None:
     """⟨g, c⟩ of all the sums, (count,)."""
     left, right, lefts, rights = sides[0], sides[1], sums[1], sums[2]
@@ -208,6 +217,64 @@ def _turn(
     return cosine, True
 
 
+@compiled_in_place
+def _snap_row(
+    rows: Rows, done: Done, row: int, k: int, strengths: tuple[Any, Any], desk: Desk
+) -> None:
+    """Snaps the gradient of one row."""
+    scores, y, g, codebooks = rows
+    room, entries, inner, sides, lines, code = desk
+    near, rough, offset = lines
+    lows, sums = room[0][0], room[1][1]
+    _fill_entries(scores, y[row], row, entries)
+    count, reach = find(entries, k, room)
+    _fill_nearest(scores, row, room, count, done[4])
+    limit, least = limit_of_smallest(sums[0], count, k), added(lows)
+    learn(room, limit, reach)
+    _fill_inner(g[row], codebooks, room[1][3], inner)
+    _add_lists(inner, room, sides)
+    _add_up(sides, sums, count, near)
+    gaps, steep = sums[0][:count], near[:count]
+    mean = measure(gaps, steep, limit, least, _dot(g[row], y[row])) / np.float32(k)
+    rate = ONE / max(mean * mean, TINY)
+    best = choose(gaps, steep, limit, rate, rough[:count])
+    weight = np.float32(math.exp(-(least + gaps[best]) * rate))
+    for m in range(codebooks.shape[0]):
+        code[m] = word_at(room, m, best)
+    done[2][row] = _offset(y[row], code, codebooks, offset)
+    turned = _turn(g[row], offset, done[2][row], weight, strengths, done[0][row])
+    done[1][row], done[3][row] = turned
+
+
+@compiled_in_place
+def _snap_span(
+    rows: Rows,
+    done: Done,
+    span: tuple[int, int],
+    k: int,
+    strengths: tuple[Any, Any],
+    desk: Desk,
+) -> None:
+    for row in range(span[0], span[1]):
+        _snap_row(rows, done, row, k, strengths, desk)
+
+
+@compiled
+def _make_desk(rows: Rows, k: int) -> Desk:
+    num_codebooks, size = rows[3].shape[0], rows[3].shape[1]
+    entries = np.empty((num_codebooks, size), np.float32)
+    room = make_room(entries, k)
+    length = room[1][1][0].shape[0]
+    sides = np.zeros((2, length), np.float32)  # one codebook has one side
+    lines = (
+        np.empty(length, np.float32),
+        np.empty(length, np.float32),
+        np.empty(rows[1].shape[1], np.float32),
+    )
+    code = np.empty(num_codebooks, np.uint32)
+    return room, entries, np.empty_like(entries), sides, lines, code
+
+
 @compiled
 def snap_rows(
     rows: Rows,
@@ -225,31 +292,4 @@ def snap_rows(
         k: T, how many candidates; at most K ** M.
         strengths: λ, and the share of the gradient where snapping is rejected.
     """
-    scores, y, g, codebooks = rows
-    num_codebooks, size = codebooks.shape[0], codebooks.shape[1]
-    entries = np.empty((num_codebooks, size), np.float32)
-    inner = np.empty_like(entries)
-    room = make_room(entries, k)
-    lows, sums = room[0][0], room[1][1]
-    sides = np.zeros((2, len(sums[0])), np.float32)  # one codebook has one side
-    near, rough = np.empty_like(sums[0]), np.empty_like(sums[0])
-    offset, code = np.empty(y.shape[1], np.float32), np.empty(num_codebooks, np.uint32)
-    for row in range(span[0], span[1]):
-        _fill_entries(scores, y[row], row, entries)
-        count, reach = find(entries, k, room)
-        _fill_nearest(scores, row, room, count, done[4])
-        limit, least = limit_of_smallest(sums[0], count, k), np.sum(lows)
-        learn(room, limit, reach)
-        _fill_inner(g[row], codebooks, room[1][3], inner)
-        _add_lists(inner, room, sides)
-        _add_up(sides, sums, count, near)
-        gaps, steep = sums[0][:count], near[:count]
-        mean = measure(gaps, steep, limit, least, _dot(g[row], y[row])) / np.float32(k)
-        rate = ONE / max(mean * mean, TINY)
-        best = choose(gaps, steep, limit, rate, rough[:count])
-        weight = np.float32(math.exp(-(least + gaps[best]) * rate))
-        for m in range(num_codebooks):
-            code[m] = word_at(room, m, best)
-        done[2][row] = _offset(y[row], code, codebooks, offset)
-        turned = _turn(g[row], offset, done[2][row], weight, strengths, done[0][row])
-        done[1][row], done[3][row] = turned
+    _snap_span(rows, done, span, k, strengths, _make_desk(rows, k))

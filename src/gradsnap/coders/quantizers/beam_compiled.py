@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_in_place
 
 Array = NDArray[Any]
 Lines = tuple[Array, Array, Array]
@@ -24,7 +24,7 @@ FOLD = 8
 INFINITE = np.float32(np.inf)
 
 
-@compiled
+@compiled_in_place
 def lowest(values: Array) -> Any:
     """The smallest of the values (n,)."""
     low = values[0]
@@ -42,12 +42,13 @@ def _place(values: Array, value: float, start: int, step: int) -> int:
     return at
 
 
-@compiled
+@compiled_in_place
 def lane_minima(line: Array, least: Array, scratch: Array) -> None:
     """Fills least (lanes,) from a line (K,), by halving it; both are powers of two."""
     lanes, width = least.shape[0], line.shape[0] // 2
     if width < lanes:
-        least[:] = line
+        for i in range(lanes):
+            least[i] = line[i]
         return
     for i in range(width):
         scratch[i] = min(line[i], line[width + i])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers import folds_compiled as folds
+from gradsnap.coders.quantizers.appending_compiled import BLOCK
 from gradsnap.coders.quantizers.partial_sums_compiled import Partial, fold_one_by_one
 from gradsnap.coders.quantizers.shortlists_compiled import LANES, look
 from gradsnap.coders.quantizers.smallest_compiled import (
@@ -21,7 +22,7 @@ from gradsnap.coders.quantizers.smallest_compiled import (
     order_smallest,
     settle,
 )
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_in_place
 
 Array = NDArray[Any]
 Room = tuple[Any, Any, Any, Any, Any]
@@ -37,14 +38,14 @@ OFTEN = np.float32(0.5)
 fold_within, half, note = folds.fold_within, folds.half, folds.note
 
 
-@compiled
+@compiled_in_place
 def _next_guess(guess: Any, found: int, k: int, attempt: int) -> Any:
     if attempt > 3 or guess <= 0:
         return INFINITE
     return guess * RETRY * np.float32(k / max(found, 1)) ** EIGHTH
 
 
-@compiled
+@compiled_in_place
 def _next_share(share: float, limit: float, reach: float) -> Any:
     """The share of the reach that the next row may need, from one row more."""
     if reach <= 0 or limit <= 0:
@@ -53,7 +54,7 @@ def _next_share(share: float, limit: float, reach: float) -> Any:
     return found if share == INFINITE else share + (found - share) / EIGHT
 
 
-@compiled
+@compiled_in_place
 def _trace(partial: Partial, count: int, room: Any) -> None:
     """Puts sums that were added up one by one where folded lists have theirs."""
     found, parents, last_words = partial
@@ -72,7 +73,7 @@ def _trace(partial: Partial, count: int, room: Any) -> None:
         note(named, m, words[m], count)
 
 
-@compiled
+@compiled_in_place
 def _wide(num_codebooks: int, k: int) -> int:
     """So many codewords of each codebook make k codes."""
     wide = 1
@@ -94,7 +95,7 @@ def make_room(entries: Array, k: int) -> Room:
     lanes = np.empty(min(size, LANES), entries.dtype)
     looks = (np.zeros(num_codebooks, lanes.dtype), lanes, np.empty(size, lanes.dtype))
     few, many = min(size, k), 4 * k + 64
-    room = max(size, many) + folds.BLOCK
+    room = max(size, many) + BLOCK
     lists = (
         np.empty((num_codebooks, room), entries.dtype),
         np.empty((num_codebooks, room), np.uint32),
@@ -117,7 +118,7 @@ def make_room(entries: Array, k: int) -> Room:
     return looks, (lists, sums, bins, named), long, np.empty(BINS, np.int32), share
 
 
-@compiled
+@compiled_in_place
 def _fold_long(entries: Array, guess: Any, k: int, room: Room) -> int:
     """Finds the k smallest sums however many there are, from a guess at the limit."""
     lows, near, (partial, short), bins = room[0][0], room[1], room[2], room[3]
@@ -130,7 +131,7 @@ def _fold_long(entries: Array, guess: Any, k: int, room: Room) -> int:
     return count
 
 
-@compiled
+@compiled_in_place
 def find(entries: Array, k: int, room: Room) -> tuple[int, Any]:
     """Finds the k smallest sums of entries (M, K), and some more, in no order.
 
@@ -153,14 +154,14 @@ def find(entries: Array, k: int, room: Room) -> tuple[int, Any]:
     return _fold_long(entries, guess, k, room), reach
 
 
-@compiled
+@compiled_in_place
 def learn(room: Room, limit: float, reach: float) -> None:
     """Lets the next row's guess follow the limit that this one needed."""
     share = room[4]
     share[0] = _next_share(share[0], limit, reach)
 
 
-@compiled
+@compiled_in_place
 def word_at(room: Room, m: int, place: int) -> int:
     """The codeword of codebook m in the sum at the place."""
     lists, sums = room[1][0], room[1][1]
@@ -168,7 +169,7 @@ def word_at(room: Room, m: int, place: int) -> int:
     return lists[1][m, behind[place]]  # type: ignore[no-any-return]
 
 
-@compiled
+@compiled_in_place
 def _write(
     room: Room, order: Array, tables: Array, distances: Array, codes: Array
 ) -> None:
@@ -183,6 +184,21 @@ def _write(
             distances[i] += tables[m, codes[i, m]]
 
 
+@compiled_in_place
+def _search(
+    tables: Array, found: tuple[Array, Array], order: Array, room: Room
+) -> None:
+    """Fills distances (n, k) and codes (n, k, M) for entries (n, M, K)."""
+    distances, codes = found
+    sums, bins, k = room[1][1][0], room[3], distances.shape[1]
+    for row in range(tables.shape[0]):
+        count, reach = find(tables[row], k, room)
+        order_smallest(sums, count, k, bins, order)
+        learn(room, sums[order[k - 1]], reach)
+        _write(room, order, tables[row], distances[row], codes[row])
+        settle(distances[row], codes[row])
+
+
 @compiled
 def smallest_sums(tables: Array, k: int, distances: Array, codes: Array) -> None:
     """The k smallest sums of one entry per codebook, for each row, ascending.
@@ -193,14 +209,7 @@ def smallest_sums(tables: Array, k: int, distances: Array, codes: Array) -> None
         distances: (n, k), filled.
         codes: (n, k, M), filled.
     """
-    if tables.shape[0] == 0:
-        return
-    room = make_room(tables[0], k)
-    sums, bins = room[1][1][0], room[3]
-    order = np.empty(sums.shape[0], np.uint32)
-    for row in range(tables.shape[0]):
-        count, reach = find(tables[row], k, room)
-        order_smallest(sums, count, k, bins, order)
-        learn(room, sums[order[k - 1]], reach)
-        _write(room, order, tables[row], distances[row], codes[row])
-        settle(distances[row], codes[row])
+    if tables.shape[0] > 0:
+        room = make_room(tables[0], k)
+        order = np.empty(room[1][1][0].shape[0], np.uint32)
+        _search(tables, (distances, codes), order, room)

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.coders.quantizers.appending_compiled import (
+    BLOCK,
+    HAS_WIDE,
+    append,
+    mark,
+)
+from gradsnap.coders.quantizers.smallest_compiled import count_within
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 Lists = tuple[Array, Array, Array]
@@ -26,19 +33,19 @@ Bins = tuple[Array, Array, Array, Array]
 """Histograms, (3, 2 · COARSE); where bins end, (BINS + 2,); what the bins hold: where
 it was, and the sums, (room,) each."""
 
-BINS, COARSE = 32, 24
+BINS, COARSE = 32, 16
 """Bins that lists are sorted into, and bins of the histograms."""
 TOP = np.int32(BINS)
-SHORT = 400
+SHORT = 4096 if HAS_WIDE else 400
 """Of two lists with so few pairs all are tried."""
-BLOCK = 4
+FOUR = 4
 """Sums are written so many at once, some in vain: that is faster than to branch."""
 HALF, SAFELY = np.float32(0.5), np.float32(1 + 1e-5)
 MORE = np.float32(1.15)
 """So many times as many sums as are wanted are aimed at: estimates err."""
 
 
-@compiled
+@compiled_in_place
 def half(num_codebooks: int) -> int:
     """How many codebooks the left one of the last two lists stands for."""
     step = 1
@@ -47,19 +54,7 @@ def half(num_codebooks: int) -> int:
     return step
 
 
-@compiled
-def _within(entries: Array, low: float, reach: float, gaps: Array, words: Array) -> int:
-    """The codewords whose gap is within reach, and their gaps; how many they are."""
-    count = 0
-    for word in range(entries.shape[0]):
-        words[count] = word
-        count += entries[word] - low <= reach
-    for i in range(count):
-        gaps[i] = entries[words[i]] - low
-    return count
-
-
-@compiled
+@compiled_in_place
 def _shorten(gaps: Array, words: Array, count: int, limit: float) -> int:
     """Keeps the gaps within the limit; how many they are."""
     kept = 0
@@ -71,7 +66,7 @@ def _shorten(gaps: Array, words: Array, count: int, limit: float) -> int:
     return kept
 
 
-@compiled
+@compiled_in_place
 def _count(gaps: Array, count: int, scale: Any, counts: Array) -> None:
     """A histogram (COARSE,) of the gaps (count,)."""
     for i in range(COARSE):
@@ -80,7 +75,7 @@ def _count(gaps: Array, count: int, scale: Any, counts: Array) -> None:
         counts[np.int32(gaps[i] * scale + HALF)] += 1
 
 
-@compiled
+@compiled_in_place
 def note(named: Named, m: int, words: Array, count: int) -> None:
     """Notes the codewords (count,) of codebook m that sums are made of."""
     named[1][m] = count
@@ -88,7 +83,7 @@ def note(named: Named, m: int, words: Array, count: int) -> None:
         named[0][m, i] = words[i]
 
 
-@compiled
+@compiled_in_place
 def _convolve(totals: Array, counts: Array, spare: Array) -> None:
     """Makes a histogram of sums one of their sums with what was counted.
 
@@ -100,15 +95,14 @@ def _convolve(totals: Array, counts: Array, spare: Array) -> None:
     for i in range(2 * COARSE):
         spare[i] = 0
     for i in range(COARSE):
-        if counts[i] > 0:
-            often = counts[i]
-            for j in range(COARSE):
-                spare[i + j] += often * totals[j]
+        often = counts[i]  # mostly zero, but to branch on it takes longer
+        for j in range(COARSE):
+            spare[i + j] += often * totals[j]
     for i in range(COARSE):
         totals[i] = spare[i]
 
 
-@compiled
+@compiled_in_place
 def _estimate(lists: Lists, reach: Any, k: int, histograms: Array) -> Any:
     """A limit below which about ``MORE * k`` sums lie, at most the reach."""
     scale = COARSE / reach
@@ -128,7 +122,7 @@ def _estimate(lists: Lists, reach: Any, k: int, histograms: Array) -> Any:
     return (i - HALF + (wanted - found) / totals[i]) / scale
 
 
-@compiled
+@compiled_in_place
 def _bin(values: Array, count: int, scale: Any, bins: Bins) -> None:
     """Sorts the values (count,) into bins, with where each was and where bins end."""
     _, ends, order, by_bin = bins
@@ -144,7 +138,7 @@ def _bin(values: Array, count: int, scale: Any, bins: Bins) -> None:
         ends[b] += 1
 
 
-@compiled
+@compiled_in_place
 def _take_along(values: Array, places: Array, count: int, spare: Array) -> None:
     """Replaces the values by those at the places."""
     for i in range(count):
@@ -153,9 +147,9 @@ def _take_along(values: Array, places: Array, count: int, spare: Array) -> None:
         values[i] = spare[i]
 
 
-@compiled
+@compiled_in_place
 def _add_block(first: Any, bins: Bins, j: int, sums: Sums, at: int) -> None:
-    """Adds one sum to ``BLOCK`` others; all are read before any is written."""
+    """Adds one sum to ``FOUR`` others; all are read before any is written."""
     _, _, order, by_bin = bins
     total, _, rights = sums
     a, b, c, d = by_bin[j], by_bin[j + 1], by_bin[j + 2], by_bin[j + 3]
@@ -165,23 +159,22 @@ def _add_block(first: Any, bins: Bins, j: int, sums: Sums, at: int) -> None:
     rights[at], rights[at + 1], rights[at + 2], rights[at + 3] = e, f, g, h
 
 
-@compiled
+@compiled_in_place
 def _join_short(lists: Lists, a: int, b: int, limit: Any, sums: Sums) -> int:
     """Adds up two lists that are so short that all pairs are tried."""
     total, lefts, rights = sums
     left, right = lists[0][a], lists[0][b]
     count = 0
     for i in range(lists[2][a]):
-        for j in range(lists[2][b]):
-            added = left[i] + right[j]
-            total[count] = added
-            lefts[count] = i
-            rights[count] = j
-            count += added <= limit
+        start = count
+        count = append(left[i], right, lists[2][b], limit, (total, rights), start)
+        if count < 0:
+            return -1
+        mark(lefts, start, count, i)
     return count
 
 
-@compiled
+@compiled_in_place
 def _join_binned(
     lists: Lists, a: int, b: int, limit: Any, sums: Sums, bins: Bins
 ) -> int:
@@ -196,15 +189,15 @@ def _join_binned(
             near = bins[1][np.int32(rest * scale)]
             if count + near > room:
                 return -1
-            for j in range(0, near, BLOCK):
+            for j in range(0, near, FOUR):
                 _add_block(left[i], bins, j, sums, count + j)
-                for at in range(BLOCK):
+                for at in range(FOUR):
                     lefts[count + j + at] = i
             count += near
     return count
 
 
-@compiled
+@compiled_in_place
 def _join(lists: Lists, a: int, b: int, limit: Any, sums: Sums, bins: Bins) -> int:
     """Adds up the lists at a and b within the limit, and maybe few beyond.
 
@@ -212,12 +205,12 @@ def _join(lists: Lists, a: int, b: int, limit: Any, sums: Sums, bins: Bins) -> i
         How many sums there are, or -1 if there is no room for them.
     """
     pairs = lists[2][a] * lists[2][b]
-    if pairs <= SHORT and pairs < sums[0].shape[0]:
+    if pairs <= SHORT:
         return _join_short(lists, a, b, limit, sums)
     return _join_binned(lists, a, b, limit, sums, bins)
 
 
-@compiled
+@compiled_in_place
 def _keep(
     lists: Lists, ends: tuple[int, int, int], count: int, sums: Sums, bins: Bins
 ) -> None:
@@ -233,7 +226,7 @@ def _keep(
     lists[2][a] = count
 
 
-@compiled
+@compiled_in_place
 def _join_all(lists: Lists, limit: Any, sums: Sums, bins: Bins) -> int:
     num_codebooks = lists[2].shape[0]
     step, count = 1, lists[2][0]
@@ -248,16 +241,7 @@ def _join_all(lists: Lists, limit: Any, sums: Sums, bins: Bins) -> int:
     return -1
 
 
-@compiled
-def _how_many(sums: Array, count: int, limit: Any) -> int:
-    """Sums up to the limit are all there; beyond it some are missing."""
-    within = 0
-    for i in range(count):
-        within += sums[i] <= limit
-    return within
-
-
-@compiled
+@compiled_in_place
 def fold_within(
     tables: tuple[Array, Array],
     reach: Any,
@@ -281,10 +265,11 @@ def fold_within(
     (entries, lows), (lists, sums, bins, named) = tables, room
     gaps, words, counts = lists
     for m in range(entries.shape[0]):
-        counts[m] = _within(entries[m], lows[m], reach, gaps[m], words[m])
+        own, size = (gaps[m], words[m]), entries.shape[1]
+        counts[m] = append(-lows[m], entries[m], size, reach, own, 0)
     limit = _estimate(lists, reach, k, bins[0])
     for m in range(entries.shape[0]):
         counts[m] = _shorten(gaps[m], words[m], counts[m], limit)
         note(named, m, words[m], counts[m])
     count = _join_all(lists, limit, sums, bins)
-    return count if _how_many(sums[0], count, limit) >= k else 0
+    return count if count_within(sums[0], count, limit) >= k else 0

@@ -56,7 +56,7 @@ def follow_batch(
     for changed in (codebooks, counts):
         increment_version(changed)  # torch has not seen it
     if dead:
-        split_dead(codebooks, counts, DEAD_SHARE)
+        split_dead(words, weights, DEAD_SHARE)
 
 
 def _kernels(*tensors: Tensor) -> ModuleType | None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 
@@ -15,7 +15,7 @@ NEARLY = 1 + 1e-5
 """Rounding of a mean is less than this."""
 
 
-@compiled
+@compiled_in_place
 def add_rows(rows: Array, codes: Array, batch: Array) -> None:
     """Adds rows (n, M · width), in their order, to where codes (n, M) say.
 
@@ -34,7 +34,7 @@ def add_rows(rows: Array, codes: Array, batch: Array) -> None:
                 sums[j] += block[j]
 
 
-@compiled
+@compiled_in_place
 def _move(word: Array, sums: Array, count: Any, share: Any) -> None:
     """Moves a codeword (d,) by a share of the way to the mean of what it was given.
 
@@ -48,7 +48,7 @@ def _move(word: Array, sums: Array, count: Any, share: Any) -> None:
         word[j] = np.float32(part * np.float64(mean - word[j]) + np.float64(start))
 
 
-@compiled
+@compiled_in_place
 def follow(
     centroids: Array, counts: Array, batch: Array, decay: Any, dead_share: float
 ) -> bool:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from gradsnap.arrays import Given
+
 
 class KnownCodes(NamedTuple):
     """Rows, codebooks, how often both had been changed, and the codes they give."""
@@ -20,10 +22,11 @@ class KnownCodes(NamedTuple):
     codes: Tensor
     """(n, M), int64."""
 
-    def of(self, rows: Tensor, codebooks: Tensor) -> Tensor | None:
+    def of(self, rows: Given, codebooks: Tensor) -> Tensor | None:
         """The codes (n, M), if these are the same rows and codebooks, or None."""
         same = (
-            codebooks is self.codebooks
+            isinstance(rows, Tensor)
+            and codebooks is self.codebooks
             and rows.data_ptr() == self.rows.data_ptr()
             and (rows.shape, rows.stride()) == (self.rows.shape, self.rows.stride())
             and rows.dtype == self.rows.dtype

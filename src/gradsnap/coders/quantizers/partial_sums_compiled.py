@@ -7,19 +7,18 @@ nearest codeword everywhere else), so the k-th smallest of them is a valid limit
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.shortlists_compiled import Lists, shortlist
-from gradsnap.coders.quantizers.smallest_compiled import fill_bins
-from gradsnap.compiled import compiled
+from gradsnap.coders.quantizers.smallest_compiled import fill_bins, limit_of_smallest
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 Partial = tuple[Array, Array, Array]
 """Sums, where each came from and its last codeword, by codebook: (M + 1, room) each."""
 
 
-@compiled
+@compiled_in_place
 def _move(partial: Partial, level: int, start: int, end: int) -> None:
     """Copies one partial sum, with where it came from, to another place."""
     sums, parents, words = partial
@@ -28,7 +27,7 @@ def _move(partial: Partial, level: int, start: int, end: int) -> None:
     words[level, end] = words[level, start]
 
 
-@compiled
+@compiled_in_place
 def _prune(
     partial: Partial, level: int, count: int, k: int, bins: Array
 ) -> tuple[int, float]:
@@ -47,25 +46,22 @@ def _prune(
     return kept, limit
 
 
-@compiled
+@compiled_in_place
 def _prune_exactly(
     partial: Partial, level: int, count: int, k: int
 ) -> tuple[int, float]:
     """Keeps k smallest sums, however many tie with the k-th."""
     sums = partial[0][level]
-    limit = np.sort(sums[:count])[k - 1]
-    ties = k - np.sum(sums[:count] < limit)
+    limit = limit_of_smallest(sums, count, k)
     kept = 0
     for i in range(count):
-        if sums[i] < limit or (sums[i] == limit and ties > 0):
-            if sums[i] == limit:
-                ties -= 1
+        if sums[i] <= limit:
             _move(partial, level, i, kept)
             kept += 1
     return kept, limit
 
 
-@compiled
+@compiled_in_place
 def _add_list(
     partial: Partial,
     near: tuple[Array, Array],
@@ -97,7 +93,7 @@ def _add_list(
     return new, limit
 
 
-@compiled
+@compiled_in_place
 def fold_one_by_one(
     partial: Partial,
     tables: tuple[Array, Array],

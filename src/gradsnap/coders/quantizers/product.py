@@ -1,11 +1,12 @@
 """Product quantization: one codebook for each block of dimensions."""
 
-from typing import Unpack
+from typing import Self, Unpack
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gradsnap.arrays import Given
 from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.block_tables import block_tables, can_loop
 from gradsnap.coders.quantizers.candidates import smallest_sums
@@ -16,6 +17,7 @@ from gradsnap.coders.quantizers.quantizer import (
     Candidates,
     Common,
     Quantizer,
+    alone,
     chunks,
 )
 from gradsnap.coders.tables import Tables
@@ -110,10 +112,20 @@ class ProductQuantizer(Quantizer):
         head, tail = words[:, :longer], words[:, longer:, : self.width - 1]
         return torch.cat([head.flatten(1), tail.flatten(1)], dim=1)
 
-    def _update(self, x: Tensor, reduce: Reduce) -> None:
-        known, self._known = self._known, None
+    def update(self, x: Given, reduce: Reduce | None = None) -> Self:
+        """As of every quantizer; rows that a layer has just seen are known already."""
+        known, self.__dict__["_known"] = self._known, None
         codes = None if known is None else known.of(x, self.codebooks)
-        codes = self._encode(x) if codes is None else codes
+        if known is None or codes is None:
+            return super().update(x, reduce)
+        self._follow(known.rows, codes, reduce or alone)
+        return self
+
+    def _update(self, x: Tensor, reduce: Reduce) -> None:
+        self._follow(x, self._encode(x), reduce)
+
+    def _follow(self, x: Tensor, codes: Tensor, reduce: Reduce) -> None:
+        """Lets the codebooks follow x (n, dim) with its codes (n, M)."""
         rows, _ = self._in_blocks(x)
         batch = statistics(rows, codes, self.codebook_size, self.width)
         reduce(batch)
@@ -121,7 +133,8 @@ class ProductQuantizer(Quantizer):
 
     def _remember(self, x: Tensor, codes: Tensor) -> None:
         """Spares the next ``update`` to find codes (n, M) of x (n, dim) once more."""
-        self._known = known(x, self.codebooks, codes)
+        # What the module itself does, after many questions that take far longer.
+        self.__dict__["_known"] = known(x, self.codebooks, codes)
 
     def _candidates(self, x: Tensor, k: int) -> Candidates:
         size = self.num_codebooks * max(self.codebook_size, k)

@@ -164,7 +164,7 @@ class Quantizer(Coder):
         """
         x = self._ready(x)
         with full_precision(x):
-            self._update(x, reduce or _alone)
+            self._update(x, reduce or alone)
         return self
 
     @torch.no_grad()
@@ -266,5 +266,5 @@ def chunks(x: Tensor, entries_per_row: int) -> tuple[Tensor, ...]:
     return parts
 
 
-def _alone(_: Tensor) -> None:
+def alone(_: Tensor) -> None:
     """The reduction of a single process: nothing to add."""

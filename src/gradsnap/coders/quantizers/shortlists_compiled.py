@@ -5,7 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.beam_compiled import lane_minima
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 Lists = tuple[Array, Array, Array]
@@ -16,7 +16,7 @@ FEW = 5
 """Codewords of each codebook by which the limit is guessed."""
 
 
-@compiled
+@compiled_in_place
 def _reach(lanes: Array, wide: int) -> tuple[Any, Any]:
     """How far the nearest codewords are beyond the very nearest.
 
@@ -41,7 +41,7 @@ def _reach(lanes: Array, wide: int) -> tuple[Any, Any]:
     return total, lanes[wide - 1] - lanes[0]
 
 
-@compiled
+@compiled_in_place
 def look(
     tables: Array, lows: Array, lanes: Array, scratch: Array, wide: int
 ) -> tuple[Any, Any]:
@@ -61,7 +61,7 @@ def look(
     return total, bound
 
 
-@compiled
+@compiled_in_place
 def _within(entries: Array, low: float, limit: float, words: Array) -> int:
     """Fills words with those whose gap is within the limit; how many they are."""
     count = 0
@@ -71,7 +71,7 @@ def _within(entries: Array, low: float, limit: float, words: Array) -> int:
     return count
 
 
-@compiled
+@compiled_in_place
 def shortlist(entries: Array, low: float, limit: float, lists: Lists) -> int:
     """The nearest codewords within the limit, sorted; as many as the list holds.
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled, compiled_loosely
+from gradsnap.compiled import compiled_in_place, compiled_loosely
 
 Array = NDArray[Any]
 
@@ -18,7 +18,7 @@ EDGE = np.float32(0.1)
 """The least part of what is left that a guess at a limit cuts off."""
 
 
-@compiled
+@compiled_in_place
 def largest(values: Array, count: int) -> Any:
     """The largest of the first values; four are compared at once."""
     a = b = c = d = values[0]
@@ -30,7 +30,16 @@ def largest(values: Array, count: int) -> Any:
     return max(max(a, b), max(c, d))
 
 
-@compiled
+@compiled_in_place
+def added(values: Array) -> Any:
+    """The values (n,) added up in their order."""
+    total = ZERO
+    for i in range(values.shape[0]):
+        total += values[i]
+    return total
+
+
+@compiled_in_place
 def fill_bins(sums: Array, count: int, k: int, bins: Array) -> tuple[float, int, int]:
     """A histogram of the sums, cumulated up to the bin that holds the k-th smallest.
 
@@ -48,7 +57,7 @@ def fill_bins(sums: Array, count: int, k: int, bins: Array) -> tuple[float, int,
     return scale, last, bins[last] + bins[last + 1]
 
 
-@compiled
+@compiled_in_place
 def order_smallest(
     sums: Array, count: int, k: int, starts: Array, order: Array
 ) -> None:
@@ -77,7 +86,7 @@ def count_within(values: Array, count: int, limit: Any) -> Any:
     return within
 
 
-@compiled
+@compiled_in_place
 def _take_out(sums: Array, count: int, span: tuple[Any, Any], surplus: Any) -> None:
     """Makes some of the sums within the span infinite, the last of them."""
     for i in range(count - 1, -1, -1):
@@ -86,7 +95,7 @@ def _take_out(sums: Array, count: int, span: tuple[Any, Any], surplus: Any) -> N
             surplus -= ONE
 
 
-@compiled
+@compiled_in_place
 def limit_of_smallest(sums: Array, count: int, k: int) -> Any:
     """A limit within which exactly k of the sums lie, found by counting.
 
@@ -113,7 +122,7 @@ def limit_of_smallest(sums: Array, count: int, k: int) -> Any:
     return high
 
 
-@compiled
+@compiled_in_place
 def settle(distances: Array, codes: Array) -> None:
     """Sorts what is nearly sorted: rounding may have swapped neighbours."""
     for last in range(1, distances.shape[0]):
