@@ -35,7 +35,7 @@ class Coarse(NamedTuple):
     """
 
     tiles: Array
-    """Centroids (t, dim, TILE) as in ``Centroids``, or codebooks (2, K, width)."""
+    """Centroids (t, dim, TILE) as in ``Centroids``, or codebooks (2, width, K)."""
     halves: Array
     """Half the squared norms of centroids, (t · TILE,); empty for pairs."""
 
@@ -49,32 +49,50 @@ class Prepared(NamedTuple):
 
     known: list[Any]
     """Objects that are others once the index was changed: see ``holds``."""
+    versions: tuple[int, int]
+    """Of the coarse words and the codebooks, which may be changed in place."""
     words: tuple[Array, Array, Array]
-    """Tiles and halves of a ``Coarse``; codebooks (M, K, width)."""
+    """Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K)."""
     parts: list[Part]
     """By segment."""
     live: int
     """Items that can be found."""
 
     @classmethod
-    def of(cls, coarse: Coarse, codebooks: Tensor, items: ItemStore) -> "Prepared":
-        """What is compared with queries, codebooks (M, K, width), and the items."""
+    def of(
+        cls, coarse: Coarse, own: tuple[Tensor, Tensor], items: ItemStore
+    ) -> "Prepared":
+        """What is compared with queries, made of ``own``, and the items.
+
+        Args:
+            coarse: made of the words below.
+            own: the words queries are compared with to find lists; codebooks (M, K,
+                width).
+            items: of the index.
+        """
         segments = list(items.segments)
-        known = [codebooks, *segments, *(one.removed for one in segments)]
+        known = [*own, *segments, *(one.removed for one in segments)]
+        versions = version_of(own[0]), version_of(own[1])
         pairs = zip(items.columns(), segments, strict=True)
         parts = [
             (tuple(columns), (segment.alive, False), (segment.frozen_bounds, 1))
             for columns, segment in pairs
         ]
-        words = (*coarse, array_of(codebooks))
-        return cls(known, words, parts, sum(one.live for one in segments))
+        words = (*coarse, turned(own[1]))
+        return cls(known, versions, words, parts, sum(one.live for one in segments))
 
-    def holds(self, codebooks: Tensor, segments: Sequence[Segment]) -> bool:
-        """Whether codebooks and items are still the same."""
+    def holds(
+        self, words: Tensor, codebooks: Tensor, segments: Sequence[Segment]
+    ) -> bool:
+        """Whether words, codebooks and items are still the same."""
         known, count = self.known, len(segments)
-        if len(known) != 1 + 2 * count or known[0] is not codebooks:
+        if known[0] is not words or known[1] is not codebooks:
             return False
-        for at, segment in enumerate(segments, 1):
+        if self.versions != (version_of(words), version_of(codebooks)):
+            return False
+        if len(known) != 2 + 2 * count:
+            return False
+        for at, segment in enumerate(segments, 2):
             if known[at] is not segment or known[at + count] is not segment.removed:
                 return False
         return True
@@ -122,6 +140,16 @@ class Few(NamedTuple):
         return [
             (part[0], (own.mask, own.share < FEW_ALIVE), part[2]) for part, own in pairs
         ]
+
+
+def version_of(x: Tensor) -> int:
+    """How often a tensor was changed in place."""
+    return 0 if x.is_inference() else x._version
+
+
+def turned(codebooks: Tensor) -> Array:
+    """Codebooks (M, K, width) as ``turned_tables`` takes them, (M, width, K)."""
+    return array_of(codebooks.transpose(1, 2))
 
 
 def array_of(x: Tensor) -> Array:

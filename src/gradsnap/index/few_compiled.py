@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.coders.quantizers.block_tables_compiled import block_tables
+from gradsnap.coders.quantizers.block_tables_compiled import turned_tables
 from gradsnap.compiled import compiled, compiled_strictly
 from gradsnap.index.filtered_compiled import unmark
 from gradsnap.index.heaps_compiled import sort_heaps
@@ -14,7 +14,7 @@ from gradsnap.index.probing_compiled import nearest_centroids, nearest_pairs
 
 Array = NDArray[Any]
 Words = tuple[Array, Array, Array]
-"""Tiles and halves of a ``Coarse``; codebooks (M, K, width)."""
+"""Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K)."""
 
 LARGEST = float(np.finfo(np.float32).max) / 64
 """Squared lengths up to here are those ``checked_rows`` lets pass."""
@@ -49,11 +49,11 @@ def begin_few(
         values = np.empty(lists.shape, near.dtype)
         nearest_centroids(near, tiles, halves, values, lists)
     else:
-        entries = np.empty((near.shape[0], 2, tiles.shape[1]), near.dtype)
-        block_tables(near, tiles, entries)
+        entries = np.empty((near.shape[0], 2, tiles.shape[2]), near.dtype)
+        turned_tables(near, tiles, entries)
         nearest_pairs(entries, lists)
-    tables = np.empty((blocks.shape[0], books.shape[0], books.shape[1]), np.float32)
-    block_tables(blocks, books, tables)
+    tables = np.empty((blocks.shape[0], books.shape[0], books.shape[2]), np.float32)
+    turned_tables(blocks, books, tables)
     return lists, tables
 
 
