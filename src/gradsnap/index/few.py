@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
 
     known: list[Any]
     """Objects that are others once the index was changed: see ``holds``."""
-    versions: tuple[int, int]
+    versions: tuple[int | None, int | None]
     """Of the coarse words and the codebooks, which may be changed in place."""
     words: tuple[Array, Array, Array]
     """Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K)."""
@@ -86,11 +86,14 @@ class Prepared(NamedTuple):
     ) -> bool:
         """Whether words, codebooks and items are still the same."""
         known, count = self.known, len(segments)
-        if known[0] is not words or known[1] is not codebooks:
-            return False
-        if self.versions != (version_of(words), version_of(codebooks)):
-            return False
-        if len(known) != 2 + 2 * count:
+        of_words, of_codebooks = self.versions
+        if (
+            known[0] is not words
+            or known[1] is not codebooks
+            or (of_words is not None and words._version != of_words)
+            or (of_codebooks is not None and codebooks._version != of_codebooks)
+            or len(known) != 2 + 2 * count
+        ):
             return False
         for at, segment in enumerate(segments, 2):
             if known[at] is not segment or known[at + count] is not segment.removed:
@@ -142,9 +145,9 @@ class Few(NamedTuple):
         ]
 
 
-def version_of(x: Tensor) -> int:
-    """How often a tensor was changed in place."""
-    return 0 if x.is_inference() else x._version
+def version_of(x: Tensor) -> int | None:
+    """How often a tensor was changed in place; None if it never can be."""
+    return None if x.is_inference() else x._version
 
 
 def turned(codebooks: Tensor) -> Array:

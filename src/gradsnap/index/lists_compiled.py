@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
-from gradsnap.index.heaps_compiled import offer
+from gradsnap.index.heaps_compiled import key_of, offer, push
 from gradsnap.index.shuffles_compiled import ALL as ALL_NEAR
 from gradsnap.index.shuffles_compiled import (
     BYTES,
@@ -164,18 +164,25 @@ def _take_near(
     heap: Heap,
     found: tuple[Any, int, int, int],
 ) -> None:
-    """Offers the items of a block that a mask names, if they lie in their list."""
-    mask, block, start, stop = found
+    """Offers the items of a block that a mask names, if they lie in their list.
+
+    All that it reads is at hand: handing over all columns for each item anew takes
+    longer.
+    """
+    (mask, block, start, stop), (distances, keys, places) = found, heap
+    short, long, codes = columns[2], columns[3], columns[7][block]
     for first in range(SIDE_BY_SIDE * block, SIDE_BY_SIDE * (block + 1), IDS):
-        fetch(columns[2], first)  # type: ignore[call-arg]
+        fetch(short, first)  # type: ignore[call-arg]
     while mask != 0:
         place: int = lowest_bit(mask)  # type: ignore[call-arg]
         at = SIDE_BY_SIDE * block + place
         mask &= mask - ONE
         if start <= at < stop and (alive.size == 0 or alive[at]):
-            total = halves_sum(table, columns[7][block], place)
-            if total <= heap[0][0]:
-                offer(heap, columns, total, at)
+            total = halves_sum(table, codes, place)
+            if total <= distances[0]:
+                key = key_of(short, long, columns[5], at)
+                if total < distances[0] or key < keys[0]:
+                    push(distances, keys, places, (total, key, columns[6] + at))
 
 
 @compiled
