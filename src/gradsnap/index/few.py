@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from gradsnap.compiled import kernels
 from gradsnap.index.best import Best
 from gradsnap.index.filtering import Allowed, Marked
 from gradsnap.index.item_store import ItemStore
+from gradsnap.index.queries import SearchResult
 from gradsnap.index.scanning import FEW_ALIVE
 from gradsnap.index.segments import Segment
 
@@ -101,6 +103,26 @@ class Prepared(NamedTuple):
         return True
 
 
+class Turned(NamedTuple):
+    """Codebooks as kernels take them, for an index without lists."""
+
+    codebooks: Tensor
+    """Of which it was made, (M, K, width)."""
+    version: int | None
+    books: Array
+    """Turned around, (M, width, K)."""
+
+    @classmethod
+    def of(cls, codebooks: Tensor) -> "Turned":
+        """Codebooks (M, K, width), as they are now."""
+        return cls(codebooks, version_of(codebooks), turned(codebooks))
+
+    def holds(self, codebooks: Tensor) -> bool:
+        """Whether codebooks are still the same."""
+        same, known = self.codebooks is codebooks, self.version
+        return same and (known is None or codebooks._version == known)
+
+
 class Few(NamedTuple):
     """A few queries, and the index that they look into."""
 
@@ -130,7 +152,7 @@ class Few(NamedTuple):
             marks, room = allowed[0].marks, np.empty(allowed[0].count, dtype=bool)
             part = (part[0], (room, allowed[0].share < FEW_ALIVE), part[2])
         elif allowed is not None:
-            part = self._parts(allowed)[0]
+            part = (part[0], allowed[0].counted, part[2])
         words = self.ready.words
         found = compiled.search_few(self.rows, words, part, marks, self.probes, k)
         return found if len(found[0]) else None
@@ -140,9 +162,29 @@ class Few(NamedTuple):
         if allowed is None:
             return self.ready.parts
         pairs = zip(self.ready.parts, allowed, strict=True)
-        return [
-            (part[0], (own.mask, own.share < FEW_ALIVE), part[2]) for part, own in pairs
-        ]
+        return [(part[0], own.counted, part[2]) for part, own in pairs]
+
+
+def search_whole(rows: Array, books: Array, part: Part, k: int) -> Found | None:
+    """All of a search among the items of a part, in one call; as ``Few.search``.
+
+    Args:
+        rows: queries in blocks, (q, M · width).
+        books: codebooks turned around, (M, width, K).
+        part: whose items are one list.
+        k: how many to find.
+    """
+    compiled: Any = kernels("gradsnap.index.few_compiled")
+    found: Found = compiled.search_whole(rows, books, part, k)
+    return found if len(found[0]) else None
+
+
+def result_of(found: Found, items: ItemStore) -> SearchResult:
+    """Distances, ids and places (q, k) of a kernel as a search gives them."""
+    distances = torch.from_numpy(found[0])
+    if items.named:
+        return SearchResult(items.strings(found[2]), distances)
+    return SearchResult(torch.from_numpy(found[1]), distances)
 
 
 def version_of(x: Tensor) -> int | None:

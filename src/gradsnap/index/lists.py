@@ -15,7 +15,15 @@ from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
-from gradsnap.index.few import NO_HALVES, Coarse, Few, Prepared, array_of, turned
+from gradsnap.index.few import (
+    NO_HALVES,
+    Coarse,
+    Few,
+    Prepared,
+    array_of,
+    result_of,
+    turned,
+)
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
 from gradsnap.index.probing import MOST_SMALLEST, is_few, is_plain
@@ -192,12 +200,7 @@ class ListedIndex(Index):
         if few is None or type(k) is not int or not 1 <= k <= few.ready.live:
             return None
         found = few.search(allowed, k)
-        if found is None:
-            return None
-        distances = torch.from_numpy(found[0])
-        if self.items.named:
-            return SearchResult(self.items.strings(found[2]), distances)
-        return SearchResult(torch.from_numpy(found[1]), distances)
+        return None if found is None else result_of(found, self.items)
 
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
         few = self._few(queries.rows) if is_few(queries.rows) else None

@@ -1,4 +1,4 @@
-"""Scans of other items for each query, compiled: lists, or chosen positions.
+"""Scans of other items for each query, compiled: its lists.
 
 One query at a time, with one table, or one for each of its lists. What
 ``scanning`` does in plain torch, bit for bit.
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
+from gradsnap.index.chosen_compiled import scan_few
 from gradsnap.index.heaps_compiled import key_of, offer, push
 from gradsnap.index.shuffles_compiled import ALL as ALL_NEAR
 from gradsnap.index.shuffles_compiled import (
@@ -207,18 +208,6 @@ def _scan_blocks(
 
 
 @compiled
-def _scan_few(columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap) -> None:
-    """Where most items do not count: nothing is added up for those."""
-    lists, tables = own
-    for p in range(lists.shape[0]):
-        table = tables[p if tables.shape[0] > 1 else 0]
-        start, stop = _span(spans, lists[p])
-        for at in range(start, stop):
-            if alive[at]:
-                offer(heap, columns, sum_at(columns, at, table), at)
-
-
-@compiled
 def _scanned_wide(
     columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
 ) -> bool:
@@ -255,7 +244,7 @@ def scan_lists(
         heap = (heaps[0][q], heaps[1][q], heaps[2][q])
         own = (lists[q], tables[q * each : (q + 1) * each])
         if few:
-            _scan_few(columns, alive, spans, own, heap)
+            scan_few(columns, alive, spans, own, heap)
         elif columns[7].size:
             _scan_shuffled(columns, alive, spans, own, heap)
         elif _scanned_wide(columns, alive, spans, own, heap):
@@ -264,28 +253,3 @@ def scan_lists(
             _scan_words(columns, alive, spans, own, heap)
         else:
             _scan_blocks(columns, alive, spans, own, heap)
-
-
-@compiled
-def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -> None:
-    """Scans the items at positions (r,), any order, for each query.
-
-    Args:
-        columns: ``Columns`` as a plain tuple.
-        positions: int64 (r,), each once.
-        tables: of the queries, float32 (q, M, K).
-        heaps: distances, keys and places, (q, k) each, changed in place.
-    """
-    words = columns[4]
-    for q in range(tables.shape[0]):
-        heap = (heaps[0][q], heaps[1][q], heaps[2][q])
-        table, flat = tables[q], tables[q].reshape(tables[q].size)
-        worst = heap[0][0]
-        for at in positions:
-            if words.size and table.shape[1] > PAIRED:
-                total = eight_sum(flat, words[at])
-            else:
-                total = sum_at(columns, at, table)
-            if total <= worst:
-                offer(heap, columns, total, at)
-                worst = heap[0][0]

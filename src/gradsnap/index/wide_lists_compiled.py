@@ -58,7 +58,7 @@ def scan_wide(
     low, scale, limit, worst = lows_of(tables[0], lows), np.float32(0), ALL, INFINITE
     for p in range(lists.shape[0]):
         if p + AHEAD < lists.shape[0]:
-            _fetch(words, bounds, step * lists[p + AHEAD])
+            _fetch(words, alive, bounds, step * lists[p + AHEAD])
         stop = bounds[step * lists[p] + 1]
         for at in range(bounds[step * lists[p]], stop, WIDE):
             if heap[0][0] < SHRUNK * worst:
@@ -76,11 +76,15 @@ def scan_wide(
 
 
 @compiled
-def _fetch(words: Array, bounds: Array, at: int) -> None:
-    """Asks for the first codes of a list that comes later."""
+def _fetch(words: Array, alive: Array, bounds: Array, at: int) -> None:
+    """Asks for the first codes of a list that comes later, and whether they count."""
     first = bounds[at]
-    for place in range(first, min(bounds[at + 1], first + FETCHED), LINE):
+    stop = min(bounds[at + 1], first + FETCHED)
+    for place in range(first, stop, LINE):
         fetch(words, place)  # type: ignore[call-arg]
+    if alive.size:
+        for place in range(first, bounds[at + 1], WIDE):
+            fetch(alive, place)  # type: ignore[call-arg]
 
 
 @compiled
