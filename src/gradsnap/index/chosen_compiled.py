@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
-from gradsnap.index.heaps_compiled import key_of, push
-from gradsnap.index.sums_compiled import row_sum
+from gradsnap.index.heaps_compiled import key_of, offer, push
+from gradsnap.index.sums_compiled import eight_sum, row_sum
 from gradsnap.index.wide_compiled import fetch
 
 Array = NDArray[Any]
@@ -15,6 +15,9 @@ Tuple = tuple[Any, ...]
 
 EIGHT = 8
 """Items that are asked together whether they count: bytes of a number."""
+
+PAIRED = 16
+"""Codewords a codebook of which a byte holds two codes."""
 
 SOME = 512
 """Items of which those that count are chosen first."""
@@ -93,4 +96,17 @@ def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -
     """
     for q in range(tables.shape[0]):
         heap = (heaps[0][q], heaps[1][q], heaps[2][q])
-        _take_chosen(columns, tables[q], heap, positions)
+        if columns[4].size and tables.shape[2] > PAIRED:
+            _take_words(columns, tables[q], heap, positions)
+        else:
+            _take_chosen(columns, tables[q], heap, positions)
+
+
+@compiled
+def _take_words(columns: Tuple, table: Array, heap: Tuple, chosen: Array) -> None:
+    """The same for codes of eight bytes, which are read as one number."""
+    words, flat, distances = columns[4], table.reshape(table.size), heap[0]
+    for at in chosen:
+        total = eight_sum(flat, words[at])
+        if total <= distances[0]:
+            offer(heap, columns, total, at)

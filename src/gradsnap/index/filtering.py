@@ -16,9 +16,11 @@ from gradsnap.index.scanning import (
     ALL,
     FEW_ALIVE,
     FEWEST,
+    Lists,
     kernel,
     list_kernel,
     scan_all,
+    scan_own,
 )
 from gradsnap.index.segments import GivenIds, Ids, Segment, runs
 from gradsnap.index.shuffles import NO_BLOCKS, blocks_of
@@ -231,7 +233,8 @@ def scan_allowed(
 
     For many queries, or a filter that serves many searches, scattered ones are copied
     together first: a scan of many runs of an item or two takes several times as long as
-    the copy.
+    the copy. For a few queries once, single items are scanned if they are few; if not,
+    all are, and what is near is asked whether it is allowed.
 
     Args:
         columns: the whole segment.
@@ -244,7 +247,12 @@ def scan_allowed(
         scan_all(columns, allowed.runs, entries, best)
         return
     compiled = kernels("gradsnap.index.chosen_compiled") if list_kernel() else None
-    if len(entries) < FEWEST and compiled is not None and not allowed.kept:
+    once = len(entries) < FEWEST and compiled is not None and not allowed.kept
+    if once and allowed.share >= FEW_ALIVE:
+        everything = Lists.of_ranges(np.array([[0, allowed.count]]), len(entries))
+        scan_own(columns, allowed.mask, everything, entries, best)
+        return
+    if once and compiled is not None:
         tables, heaps = entries.numpy(), tuple(best)
         compiled.scan_chosen(tuple(columns), allowed.positions, tables, heaps)
         return
