@@ -222,7 +222,7 @@ KINDS += ["bytes, segments", "halves, segments", "bytes, removed", "halves, remo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("kept", [0, 4, 90, 890])
+@pytest.mark.parametrize("kept", [0, 4, 90, 450, 890])
 @pytest.mark.parametrize("k", [1, 10, 500])
 def test_a_prepared_filter_gives_what_ids_give(
     kind: str, kept: int, k: int, monkeypatch: pytest.MonkeyPatch
