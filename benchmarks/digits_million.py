@@ -5,6 +5,7 @@ directions of the largest variance: vectors as a real collection has them, with 
 duplicates and uneven density. Queries are warped images of the 10,000 others.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -30,35 +31,57 @@ class Million(NamedTuple):
     """(q, 64)."""
 
 
+class Warps(NamedTuple):
+    """Images, and what makes vectors of them."""
+
+    images: Tensor
+    """All of MNIST, the training images first."""
+    mean: Tensor
+    """(784,)."""
+    directions: Tensor
+    """(784, 64)."""
+    generator: torch.Generator
+
+    def rows(self, some: Tensor) -> Tensor:
+        """Vectors (n, 64) of images, each warped anew."""
+        warped = ProjectiveJitter(STRENGTH)(some / 255, self.generator).flatten(1)
+        return (warped - self.mean) @ self.directions
+
+    def blocks(self, rounds: int) -> Iterator[Tensor]:
+        """Vectors of the training images, warped so many times, a block at a time."""
+        for _ in range(rounds):
+            yield from map(self.rows, self.images[:TRAINING].split(AT_ONCE))
+
+
+def warps(setting: Setting, seed: int = 0) -> Warps:
+    """MNIST of the data folder.
+
+    Raises:
+        MissingData: there is none.
+    """
+    if setting.data is None or not (setting.data / "MNIST").is_dir():
+        raise MissingData("no MNIST in the data folder")
+    dataset = open_dataset("mnist", setting.data / "MNIST")
+    images, _ = dataset.batch(torch.arange(len(dataset)))
+    own = _principal(images[:TRAINING])
+    return Warps(images, *own, torch.Generator().manual_seed(seed))
+
+
 def million(setting: Setting, queries: int) -> Million:
     """A million vectors, or 20,000 in a quick run.
 
     Raises:
         MissingData: there is no MNIST in the data folder.
     """
-    if setting.data is None or not (setting.data / "MNIST").is_dir():
-        raise MissingData("no MNIST in the data folder")
+    own = warps(setting)
     say("warping MNIST …")
-    dataset = open_dataset("mnist", setting.data / "MNIST")
-    images, _ = dataset.batch(torch.arange(len(dataset)))
-    mean, directions = _principal(images[:TRAINING])
-    generator = torch.Generator().manual_seed(0)
-    jitter = ProjectiveJitter(STRENGTH)
-
-    def rows(some: Tensor) -> Tensor:
-        warped = jitter(some / 255, generator).flatten(1)
-        return (warped - mean) @ directions
-
-    rounds = 1 if setting.quick else WARPS
-    parts = [
-        rows(some) for _ in range(rounds) for some in images[:TRAINING].split(AT_ONCE)
-    ]
+    parts = list(own.blocks(1 if setting.quick else WARPS))
     database = torch.cat(parts)[
         : setting.rows(1_000_000) * (20 if setting.quick else 1)
     ]
-    order = torch.randperm(len(database), generator=generator)
-    asked = images[TRAINING : TRAINING + queries]
-    return Million(database[order], rows(asked))
+    order = torch.randperm(len(database), generator=own.generator)
+    asked = own.images[TRAINING : TRAINING + queries]
+    return Million(database[order], own.rows(asked))
 
 
 def _principal(images: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
+from gradsnap.coders.quantizers import (
+    OptimizedProductQuantizer,
+    ProductQuantizer,
+    block_tables_compiled,
+)
 from gradsnap.coders.quantizers import block_tables as tables_module
 from gradsnap.coders.quantizers.block_tables import block_tables
 from gradsnap.errors import InputError
@@ -183,3 +187,86 @@ def test_a_multi_index_may_rotate_first(tmp_path: Any) -> None:
     again: Any = load_index(tmp_path / "index")
     assert same(again.search(x[:5], 6), index.search(x[:5], 6))
     assert torch.equal(again.lists_of(x), index.lists_of(x))
+
+
+# --- one call for all -----------------------------------------------------------
+
+
+def whole(kind: str) -> ExhaustiveIndex:
+    """Items of which many are as near as others, to the bit."""
+    x = clustered(900, dim=16, seed=1)
+    x[600:] = x[:300]
+    made: dict[str, Any] = {
+        "bytes": wide,
+        "halves": lambda: fitted("pq", dim=16, num_codebooks=8),
+        "uneven": lambda: fitted("pq", dim=16, num_codebooks=3),
+        "rotated": lambda: fitted("opq", dim=16, num_codebooks=4),
+    }
+    index = ExhaustiveIndex(made[kind.split(",")[0]]())
+    if "names" in kind:
+        return index.add(x, ids=[f"{i:03}" for i in range(len(x))])
+    if "segments" in kind:
+        return index.add(x[:800]).add(x[800:])
+    if "removed" in kind:
+        return index.add(x).remove(range(1, 900, 7))
+    return index.add(x, ids=torch.randperm(900, generator=torch.Generator()) + 5)
+
+
+def outcome(found: Any) -> tuple[Any, Any]:
+    ids = found.ids.tolist() if isinstance(found.ids, Tensor) else found.ids
+    return ids, found.distances.tolist()
+
+
+KINDS = ["bytes", "halves", "uneven", "rotated", "bytes, names"]
+KINDS += ["bytes, segments", "halves, segments", "bytes, removed", "halves, removed"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kept", [0, 4, 90, 450, 890])
+@pytest.mark.parametrize("k", [1, 10, 500])
+def test_a_prepared_filter_gives_what_ids_give(
+    kind: str, kept: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, queries = whole(kind), clustered(3, dim=16, seed=2)
+    every = index.select()
+    ids = [every[i] for i in range(0, len(every), max(1, 900 // max(1, kept)))][:kept]
+    given: Any = ids if "names" in kind else np.array(ids, dtype=np.int64)
+    prepared = index.filter(given)
+    at_once = index._at_once(queries, k, prepared.parts(index.items.segments), None)
+    scattered = 0 < kept < 890 and "segments" not in kind
+    assert not scattered or at_once is not None
+    ours = outcome(index.search(queries, k, within=prepared))
+    assert ours == outcome(index.search(queries, k, within=given))
+    monkeypatch.setattr(ExhaustiveIndex, "_at_once", lambda *args: None)
+    assert ours == outcome(index.search(queries, k, within=prepared))
+    monkeypatch.setattr(scanning, "kernel", lambda: None)
+    assert ours == outcome(index.search(queries, k, within=prepared))
+
+
+def test_a_prepared_filter_follows_the_codebooks() -> None:
+    index, query = whole("bytes"), clustered(1, dim=16, seed=2)
+    some = index.filter(index.select()[::50])
+    before = index.search(query, 5, within=some)
+    index.coder.codebooks.mul_(1.5)  # type: ignore[operator]
+    now = index.search(query, 5, within=some)
+    assert not same(before, now)
+    assert same(now, index.search(query.double().numpy(), 5, within=some))
+
+
+@pytest.mark.parametrize("value", [torch.nan, 1e30])
+def test_a_prepared_filter_refuses_what_cannot_be_compared(value: float) -> None:
+    index, query = whole("bytes"), clustered(1, dim=16, seed=2)
+    query[0, 3] = value
+    with pytest.raises(InputError):
+        index.search(query, 5, within=index.filter(index.select()[::50]))
+
+
+@pytest.mark.parametrize("dim", [5, 16, 23])
+def test_turned_codebooks_give_the_same_tables(dim: int) -> None:
+    rows = torch.randn(3, 2 * dim).numpy()
+    words = torch.randn(2, 40, dim)
+    plain, turned = np.empty((3, 2, 40), np.float32), np.empty((3, 2, 40), np.float32)
+    block_tables_compiled.block_tables(rows, words.numpy(), plain)
+    ours = words.transpose(1, 2).contiguous().numpy()
+    block_tables_compiled.turned_tables(rows, ours, turned)
+    assert np.array_equal(plain, turned)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.coders.quantizers.block_tables_compiled import block_tables
+from gradsnap.coders.quantizers.block_tables_compiled import turned_tables
 from gradsnap.compiled import compiled, compiled_strictly
 from gradsnap.index.filtered_compiled import unmark
 from gradsnap.index.heaps_compiled import sort_heaps
@@ -14,7 +14,7 @@ from gradsnap.index.probing_compiled import nearest_centroids, nearest_pairs
 
 Array = NDArray[Any]
 Words = tuple[Array, Array, Array]
-"""Tiles and halves of a ``Coarse``; codebooks (M, K, width)."""
+"""Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K)."""
 
 LARGEST = float(np.finfo(np.float32).max) / 64
 """Squared lengths up to here are those ``checked_rows`` lets pass."""
@@ -28,6 +28,24 @@ def _can_be_squared(rows: Array) -> bool:
     for i in range(flat.size):
         total += np.float64(flat[i]) * np.float64(flat[i])
     return total <= LARGEST
+
+
+@compiled
+def _empty(count: int, k: int) -> tuple[Array, Array, Array]:
+    """Heaps (count, k) in which nothing is yet: distances, keys and places."""
+    distances = np.full((count, k), np.float32(np.inf), np.float32)
+    keys = np.full((count, k), np.iinfo(np.int64).max, np.int64)
+    return distances, keys, np.full((count, k), -1, np.int64)
+
+
+@compiled
+def _end(heaps: tuple[Array, Array, Array]) -> None:
+    """Sorts heaps; key -1 where nothing was found."""
+    sort_heaps(heaps)
+    for q in range(heaps[1].shape[0]):
+        for i in range(heaps[1].shape[1]):
+            if heaps[2][q, i] < 0:
+                heaps[1][q, i] = -1
 
 
 @compiled
@@ -49,11 +67,11 @@ def begin_few(
         values = np.empty(lists.shape, near.dtype)
         nearest_centroids(near, tiles, halves, values, lists)
     else:
-        entries = np.empty((near.shape[0], 2, tiles.shape[1]), near.dtype)
-        block_tables(near, tiles, entries)
+        entries = np.empty((near.shape[0], 2, tiles.shape[2]), near.dtype)
+        turned_tables(near, tiles, entries)
         nearest_pairs(entries, lists)
-    tables = np.empty((blocks.shape[0], books.shape[0], books.shape[1]), np.float32)
-    block_tables(blocks, books, tables)
+    tables = np.empty((blocks.shape[0], books.shape[0], books.shape[2]), np.float32)
+    turned_tables(blocks, books, tables)
     return lists, tables
 
 
@@ -81,19 +99,34 @@ def search_few(
         Distances, keys and places, (q, k) each, ascending; key -1 where nothing was
         found, and no rows at all where queries cannot be squared.
     """
-    count = rows[0].shape[0] if _can_be_squared(rows[0]) else 0
-    distances = np.full((count, k), np.float32(np.inf), np.float32)
-    keys = np.full((count, k), np.iinfo(np.int64).max, np.int64)
-    places = np.full((count, k), -1, np.int64)
-    if count:
+    heaps = _empty(rows[0].shape[0] if _can_be_squared(rows[0]) else 0, k)
+    if heaps[0].size:
         lists, tables = begin_few(rows, words, probes)
         if marks.size:
             own = (part[0][2], part[0][3])
             unmark(own, marks, part[2][0], lists, part[1][0])
-        scan_lists(part[0], part[1], part[2], lists, tables, (distances, keys, places))
-        sort_heaps((distances, keys, places))
-        for q in range(count):
-            for i in range(k):
-                if places[q, i] < 0:
-                    keys[q, i] = -1
-    return distances, keys, places
+        scan_lists(part[0], part[1], part[2], lists, tables, heaps)
+        _end(heaps)
+    return heaps
+
+
+@compiled
+def search_whole(
+    rows: Array, books: Array, part: tuple[Any, ...], k: int
+) -> tuple[Array, Array, Array]:
+    """The same for all items of a part, which is one list.
+
+    Args:
+        rows: in blocks, (q, M · width).
+        books: codebooks turned around, (M, width, K).
+        part: columns, counted and spans of ``scan_lists``.
+        k: how many to find.
+    """
+    heaps = _empty(rows.shape[0] if _can_be_squared(rows) else 0, k)
+    if heaps[0].size:
+        tables = np.empty((rows.shape[0], books.shape[0], books.shape[2]), np.float32)
+        turned_tables(rows, books, tables)
+        lists = np.zeros((rows.shape[0], 1), np.int64)
+        scan_lists(part[0], part[1], part[2], lists, tables, heaps)
+        _end(heaps)
+    return heaps

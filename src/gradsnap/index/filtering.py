@@ -11,9 +11,19 @@ from torch import Tensor
 from gradsnap.compiled import kernels
 from gradsnap.errors import InputError
 from gradsnap.index.best import Best
-from gradsnap.index.columns import Columns
-from gradsnap.index.scanning import FEWEST, kernel, list_kernel, scan_all
+from gradsnap.index.columns import Columns, frozen
+from gradsnap.index.scanning import (
+    ALL,
+    FEW_ALIVE,
+    FEWEST,
+    Lists,
+    kernel,
+    list_kernel,
+    scan_all,
+    scan_own,
+)
 from gradsnap.index.segments import GivenIds, Ids, Segment, runs
+from gradsnap.index.shuffles import NO_BLOCKS, blocks_of
 
 Array = NDArray[Any]
 
@@ -41,6 +51,7 @@ class Allowed:
         self.kept = False
         """Whether it serves many searches, so that copies pay."""
         self._copied: Columns | None = None
+        self._part: tuple[Any, ...] | None = None
 
     def found(self) -> "Allowed":
         """The same, with all that is found late."""
@@ -59,6 +70,11 @@ class Allowed:
         return mask
 
     @functools.cached_property
+    def counted(self) -> tuple[Array, bool]:
+        """The mask, and whether it leaves few items, as ``scan_lists`` takes them."""
+        return self.mask, self.share < FEW_ALIVE
+
+    @functools.cached_property
     def runs(self) -> Array | None:
         """Half-open runs (r, 2) where they are long; None for scattered items."""
         some = self.positions[:LONG_RUN]
@@ -74,8 +90,17 @@ class Allowed:
             bias = whole.bias[at] if whole.bias.size else whole.bias
             codes, keys = _rows(whole.codes, at), whole.keys(at)
             words = whole.words[at] if whole.words.size else whole.words
-            self._copied = Columns.of(codes, bias, keys, words)
+            blocks = blocks_of(words) if whole.blocks.size else NO_BLOCKS
+            self._copied = Columns.of(codes, bias, keys, words, 0, blocks)
         return self._copied
+
+    def part(self, whole: Columns) -> tuple[Any, ...]:
+        """Those copies as one list, as ``scan_lists`` takes it; made once."""
+        if self._part is None:
+            own = self.columns(whole)
+            bounds = frozen(np.array([0, len(self.positions)]))
+            self._part = tuple(own), (ALL, False), (bounds, 1)
+        return self._part
 
 
 def parts_of(segments: Sequence[Segment], positions: list[Array]) -> list[Allowed]:
@@ -99,7 +124,7 @@ class Marked(Allowed):
     ) -> None:
         self.segment, self.ids, self.marks = segment, ids, marks
         self.different, self.count = different, len(segment)
-        self.kept, self._copied = False, None
+        self.kept, self._copied, self._part = False, None, None
 
     @property
     def share(self) -> float:
@@ -154,13 +179,10 @@ class Filter:
         Raises:
             InputError: they are others, or items were removed since.
         """
-        same = len(segments) == len(self._segments) and all(
-            one is other and len(one.removed) == removed
-            for one, other, removed in zip(
-                segments, self._segments, self._removed, strict=True
-            )
-        )
-        if not same:
+        if len(segments) != len(self._segments) or any(
+            one is not self._segments[at] or len(one.removed) != self._removed[at]
+            for at, one in enumerate(segments)
+        ):
             raise InputError(
                 "items were added to the index or removed from it since this filter "
                 "was made, or it is of another index: make it again with index.filter"
@@ -211,7 +233,8 @@ def scan_allowed(
 
     For many queries, or a filter that serves many searches, scattered ones are copied
     together first: a scan of many runs of an item or two takes several times as long as
-    the copy.
+    the copy. For a few queries once, single items are scanned if they are few; if not,
+    all are, and what is near is asked whether it is allowed.
 
     Args:
         columns: the whole segment.
@@ -223,8 +246,13 @@ def scan_allowed(
     if allowed.runs is not None:
         scan_all(columns, allowed.runs, entries, best)
         return
-    compiled = list_kernel()
-    if len(entries) < FEWEST and compiled is not None and not allowed.kept:
+    compiled = kernels("gradsnap.index.chosen_compiled") if list_kernel() else None
+    once = len(entries) < FEWEST and compiled is not None and not allowed.kept
+    if once and allowed.share >= FEW_ALIVE:
+        everything = Lists.of_ranges(np.array([[0, allowed.count]]), len(entries))
+        scan_own(columns, allowed.mask, everything, entries, best)
+        return
+    if once and compiled is not None:
         tables, heaps = entries.numpy(), tuple(best)
         compiled.scan_chosen(tuple(columns), allowed.positions, tables, heaps)
         return

@@ -43,13 +43,13 @@ def push(distances: Array, keys: Array, places: Array, new: tuple[Any, ...]) -> 
 
 
 @compiled
-def _key(columns: tuple[Any, ...], at: int) -> Any:
-    """The id of the item at a position; implicit where there are no ids."""
-    if columns[2].size:
-        return np.int64(columns[2][at])
-    if columns[3].size:
-        return np.int64(columns[3][at])
-    return np.int64(columns[5] + at)
+def key_of(short: Array, long: Array, first: int, at: int) -> Any:
+    """The id of the item at a position, by ``ids32``, ``ids64`` or ``first``."""
+    if short.size:
+        return np.int64(short[at])
+    if long.size:
+        return np.int64(long[at])
+    return np.int64(first + at)
 
 
 @compiled
@@ -61,7 +61,7 @@ def offer(
     value = max(value, np.float32(0))
     if value > distances[0]:
         return
-    key = _key(columns, at)
+    key = key_of(columns[2], columns[3], columns[5], at)
     if value < distances[0] or key < keys[0]:
         push(distances, keys, places, (value, key, np.int64(columns[6] + at)))
 

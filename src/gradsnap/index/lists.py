@@ -15,7 +15,15 @@ from gradsnap.coders.quantizers import Quantizer
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
-from gradsnap.index.few import NO_HALVES, Coarse, Few, Prepared, array_of
+from gradsnap.index.few import (
+    NO_HALVES,
+    Coarse,
+    Few,
+    Prepared,
+    array_of,
+    result_of,
+    turned,
+)
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
 from gradsnap.index.probing import MOST_SMALLEST, is_few, is_plain
@@ -63,7 +71,7 @@ class ListedIndex(Index):
         self.residual = residual
         self._probes = 0
         self.probes = probes
-        self._ready: tuple[Tensor, Prepared] | None = None
+        self._ready: Prepared | None = None
 
     @property
     def probes(self) -> int:
@@ -100,7 +108,7 @@ class ListedIndex(Index):
 
     def _coarse(self, words: Tensor) -> Coarse:
         """What ``_in_cells`` compares rows with, for a kernel."""
-        return Coarse(array_of(words), NO_HALVES)
+        return Coarse(turned(words), NO_HALVES)
 
     @abstractmethod
     def _centroids_of(self, lists: Tensor) -> Tensor:
@@ -192,12 +200,7 @@ class ListedIndex(Index):
         if few is None or type(k) is not int or not 1 <= k <= few.ready.live:
             return None
         found = few.search(allowed, k)
-        if found is None:
-            return None
-        distances = torch.from_numpy(found[0])
-        if self.items.named:
-            return SearchResult(self.items.strings(found[2]), distances)
-        return SearchResult(torch.from_numpy(found[1]), distances)
+        return None if found is None else result_of(found, self.items)
 
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
         few = self._few(queries.rows) if is_few(queries.rows) else None
@@ -222,15 +225,11 @@ class ListedIndex(Index):
 
     def _prepared(self, words: Tensor, codebooks: Tensor) -> Prepared:
         """What kernels need of the index as it is; made once."""
-        ready, segments = self._ready, self.items.segments
-        if (
-            ready is None
-            or ready[0] is not words
-            or not ready[1].holds(codebooks, segments)
-        ):
-            made = Prepared.of(self._coarse(words), codebooks, self.items)
-            ready = self._ready = words, made
-        return ready[1]
+        ready = self._ready
+        if ready is None or not ready.holds(words, codebooks, self.items.segments):
+            own = words, codebooks
+            ready = self._ready = Prepared.of(self._coarse(words), own, self.items)
+        return ready
 
     @torch.no_grad()
     def _scan_many(self, queries: Queries, best: Best, allowed: Parts) -> None:

@@ -1,4 +1,4 @@
-"""Scans of other items for each query, compiled: lists, or chosen positions.
+"""Scans of other items for each query, compiled: its lists.
 
 One query at a time, with one table, or one for each of its lists. What
 ``scanning`` does in plain torch, bit for bit.
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
-from gradsnap.index.heaps_compiled import offer
+from gradsnap.index.chosen_compiled import scan_few
+from gradsnap.index.heaps_compiled import key_of, offer, push
 from gradsnap.index.shuffles_compiled import ALL as ALL_NEAR
 from gradsnap.index.shuffles_compiled import (
     BYTES,
@@ -164,18 +165,25 @@ def _take_near(
     heap: Heap,
     found: tuple[Any, int, int, int],
 ) -> None:
-    """Offers the items of a block that a mask names, if they lie in their list."""
-    mask, block, start, stop = found
+    """Offers the items of a block that a mask names, if they lie in their list.
+
+    All that it reads is at hand: handing over all columns for each item anew takes
+    longer.
+    """
+    (mask, block, start, stop), (distances, keys, places) = found, heap
+    short, long, codes = columns[2], columns[3], columns[7][block]
     for first in range(SIDE_BY_SIDE * block, SIDE_BY_SIDE * (block + 1), IDS):
-        fetch(columns[2], first)  # type: ignore[call-arg]
+        fetch(short, first)  # type: ignore[call-arg]
     while mask != 0:
         place: int = lowest_bit(mask)  # type: ignore[call-arg]
         at = SIDE_BY_SIDE * block + place
         mask &= mask - ONE
         if start <= at < stop and (alive.size == 0 or alive[at]):
-            total = halves_sum(table, columns[7][block], place)
-            if total <= heap[0][0]:
-                offer(heap, columns, total, at)
+            total = halves_sum(table, codes, place)
+            if total <= distances[0]:
+                key = key_of(short, long, columns[5], at)
+                if total < distances[0] or key < keys[0]:
+                    push(distances, keys, places, (total, key, columns[6] + at))
 
 
 @compiled
@@ -197,18 +205,6 @@ def _scan_blocks(
                 if sums[i] <= worst and (alive.size == 0 or alive[start + i]):
                     offer(heap, columns, sums[i], start + i)
                     worst = heap[0][0]
-
-
-@compiled
-def _scan_few(columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap) -> None:
-    """Where most items do not count: nothing is added up for those."""
-    lists, tables = own
-    for p in range(lists.shape[0]):
-        table = tables[p if tables.shape[0] > 1 else 0]
-        start, stop = _span(spans, lists[p])
-        for at in range(start, stop):
-            if alive[at]:
-                offer(heap, columns, sum_at(columns, at, table), at)
 
 
 @compiled
@@ -248,7 +244,7 @@ def scan_lists(
         heap = (heaps[0][q], heaps[1][q], heaps[2][q])
         own = (lists[q], tables[q * each : (q + 1) * each])
         if few:
-            _scan_few(columns, alive, spans, own, heap)
+            scan_few(columns, alive, spans, own, heap)
         elif columns[7].size:
             _scan_shuffled(columns, alive, spans, own, heap)
         elif _scanned_wide(columns, alive, spans, own, heap):
@@ -257,28 +253,3 @@ def scan_lists(
             _scan_words(columns, alive, spans, own, heap)
         else:
             _scan_blocks(columns, alive, spans, own, heap)
-
-
-@compiled
-def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -> None:
-    """Scans the items at positions (r,), any order, for each query.
-
-    Args:
-        columns: ``Columns`` as a plain tuple.
-        positions: int64 (r,), each once.
-        tables: of the queries, float32 (q, M, K).
-        heaps: distances, keys and places, (q, k) each, changed in place.
-    """
-    words = columns[4]
-    for q in range(tables.shape[0]):
-        heap = (heaps[0][q], heaps[1][q], heaps[2][q])
-        table, flat = tables[q], tables[q].reshape(tables[q].size)
-        worst = heap[0][0]
-        for at in positions:
-            if words.size and table.shape[1] > PAIRED:
-                total = eight_sum(flat, words[at])
-            else:
-                total = sum_at(columns, at, table)
-            if total <= worst:
-                offer(heap, columns, total, at)
-                worst = heap[0][0]

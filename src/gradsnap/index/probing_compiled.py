@@ -11,29 +11,28 @@ from gradsnap.index.heaps_compiled import push, sort
 Array = NDArray[Any]
 
 BLOCK = 64
-"""Scores of which the lowest is looked at first."""
-
-
-@compiled
-def _lowest(values: Array) -> Any:
-    """The smallest of some values, one instruction for eight of them."""
-    low = values[0]
-    for i in range(values.shape[0]):
-        low = min(low, values[i])
-    return low
+"""Scores of which it is counted first how many are small enough."""
 
 
 @compiled_strictly  # what is no number must not pass for smaller
 def _take(scores: Array, first: int, values: Array, chosen: Array) -> None:
-    """Puts scores (e,), of columns from ``first`` on, into the heap of the smallest."""
+    """Puts scores (e,), of columns from ``first`` on, into the heap of the smallest.
+
+    One instruction counts for 16 of them whether they are small enough.
+    """
     worst = values[0]
-    if _lowest(scores) >= worst:
-        return
-    for i in range(scores.shape[0]):
-        if scores[i] < worst:
-            at = np.int64(first + i)
-            push(values, chosen, chosen, (scores[i], at, at))
-            worst = values[0]
+    for start in range(0, scores.shape[0], BLOCK):
+        part = scores[start : start + BLOCK]
+        count = 0
+        for i in range(part.shape[0]):
+            count += part[i] < worst
+        if count == 0:
+            continue
+        for i in range(part.shape[0]):
+            if part[i] < worst:
+                at = np.int64(first + start + i)
+                push(values, chosen, chosen, (part[i], at, at))
+                worst = values[0]
 
 
 @compiled
@@ -63,9 +62,7 @@ def smallest(scores: Array, values: Array, chosen: Array) -> None:
     values[:] = np.inf
     chosen[:] = scores.shape[1]
     for q in range(scores.shape[0]):
-        for start in range(0, scores.shape[1], BLOCK):
-            part = scores[q, start : start + BLOCK]
-            _take(part, start, values[q], chosen[q])
+        _take(scores[q], 0, values[q], chosen[q])
         sort(values[q], chosen[q], chosen[q])
         _fill(chosen[q], scores.shape[1])
 
@@ -107,9 +104,7 @@ def nearest_centroids(
         for q in range(rows.shape[0]):
             scores[:] = halves[start : start + size]
             _score(rows[q], tiles[t], scores)
-            for i in range(0, size, BLOCK):
-                part = scores[i : i + BLOCK]
-                _take(part, start + i, values[q], chosen[q])
+            _take(scores, start, values[q], chosen[q])
     for q in range(rows.shape[0]):
         sort(values[q], chosen[q], chosen[q])
         _fill(chosen[q], halves.shape[0])

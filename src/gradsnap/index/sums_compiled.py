@@ -105,12 +105,17 @@ def halves_sum(table: Array, block: Array, place: int) -> Any:
 
 
 @compiled
-def sum_at(columns: tuple[Any, ...], at: int, table: Array) -> Any:
-    """The distance of one item by the table (M, K) of a query."""
-    codes, bias = columns[0], columns[1]
+def row_sum(codes: Array, bias: Array, at: int, table: Array) -> Any:
+    """The distance of the item at a position by the table (M, K) of a query."""
     total = table[0, codes[at, 0]]
     for m in range(1, codes.shape[1]):
         total += table[m, codes[at, m]]
     if bias.size:
         total += bias[at]
     return total
+
+
+@compiled
+def sum_at(columns: tuple[Any, ...], at: int, table: Array) -> Any:
+    """The same of ``Columns``."""
+    return row_sum(columns[0], columns[1], at, table)

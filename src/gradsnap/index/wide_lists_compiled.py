@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
-from gradsnap.index.heaps_compiled import offer
+from gradsnap.index.heaps_compiled import key_of, push
 from gradsnap.index.shuffles_compiled import (
     ALL,
     BYTES,
+    least,
     limit_of,
     lowest_bit,
     lows_of,
@@ -43,11 +44,7 @@ def can_scan_wide(words: Array, tables: Array) -> bool:
     """
     if words.size < WIDE or tables.shape[2] != ENTRIES or tables.shape[0] > 1:
         return False
-    flat = tables.reshape(tables.size)
-    low = flat[0]
-    for i in range(flat.size):
-        low = min(low, flat[i])
-    return bool(low >= 0)
+    return bool(least(tables.reshape(tables.size)) >= 0)
 
 
 @compiled
@@ -61,7 +58,7 @@ def scan_wide(
     low, scale, limit, worst = lows_of(tables[0], lows), np.float32(0), ALL, INFINITE
     for p in range(lists.shape[0]):
         if p + AHEAD < lists.shape[0]:
-            _fetch(words, bounds, step * lists[p + AHEAD])
+            _fetch(words, alive, bounds, step * lists[p + AHEAD])
         stop = bounds[step * lists[p] + 1]
         for at in range(bounds[step * lists[p]], stop, WIDE):
             if heap[0][0] < SHRUNK * worst:
@@ -79,11 +76,15 @@ def scan_wide(
 
 
 @compiled
-def _fetch(words: Array, bounds: Array, at: int) -> None:
-    """Asks for the first codes of a list that comes later."""
+def _fetch(words: Array, alive: Array, bounds: Array, at: int) -> None:
+    """Asks for the first codes of a list that comes later, and whether they count."""
     first = bounds[at]
-    for place in range(first, min(bounds[at + 1], first + FETCHED), LINE):
+    stop = min(bounds[at + 1], first + FETCHED)
+    for place in range(first, stop, LINE):
         fetch(words, place)  # type: ignore[call-arg]
+    if alive.size:
+        for place in range(first, bounds[at + 1], WIDE):
+            fetch(alive, place)  # type: ignore[call-arg]
 
 
 @compiled
@@ -99,16 +100,22 @@ def _inside(mask: Any, before: int, count: int) -> Any:
 def _take(
     columns: Tuple, alive: Array, table: Array, heap: Tuple, found: tuple[Any, int]
 ) -> None:
-    """Offers the items behind a place that a mask names."""
-    mask, first = found
+    """Offers the items behind a place that a mask names.
+
+    As ``offer`` does, which would be handed all columns for each item anew: that takes
+    as long as the rest of the scan.
+    """
+    (mask, first), (distances, keys, places) = found, heap
+    short, long, words = columns[2], columns[3], columns[4]
     flat = table.reshape(table.size)
     for some in range(first, first + WIDE, IDS):
-        fetch(columns[2], some)  # type: ignore[call-arg]
+        fetch(short, some)  # type: ignore[call-arg]
     while mask != 0:
-        place: int = lowest_bit(mask)  # type: ignore[call-arg]
-        at = first + place
+        at: int = first + lowest_bit(mask)  # type: ignore[call-arg]
         mask &= mask - ONE
         if alive.size == 0 or alive[at]:
-            total = eight_sum(flat, columns[4][at])
-            if total <= heap[0][0]:
-                offer(heap, columns, total, at)
+            total = eight_sum(flat, words[at])
+            if total <= distances[0]:
+                key = key_of(short, long, columns[5], at)
+                if total < distances[0] or key < keys[0]:
+                    push(distances, keys, places, (total, key, columns[6] + at))

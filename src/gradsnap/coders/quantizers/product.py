@@ -159,7 +159,7 @@ class ProductQuantizer(Quantizer):
     def _in_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.dim % self.num_codebooks:
             x = self.blocks(x).transpose(0, 1).flatten(1)
-        return x, self.codebooks
+        return x, self._buffers["codebooks"]  # type: ignore[return-value]  # at once
 
     def _inner_products(self, x: Tensor) -> Tensor:
         return torch.bmm(self.blocks(x), self.codebooks.transpose(1, 2)).transpose(0, 1)

@@ -1,0 +1,112 @@
+"""Scans of single items, compiled: those that count where few do, chosen positions."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradsnap.compiled import compiled
+from gradsnap.index.heaps_compiled import key_of, offer, push
+from gradsnap.index.sums_compiled import eight_sum, row_sum
+from gradsnap.index.wide_compiled import fetch
+
+Array = NDArray[Any]
+Tuple = tuple[Any, ...]
+
+EIGHT = 8
+"""Items that are asked together whether they count: bytes of a number."""
+
+PAIRED = 16
+"""Codewords a codebook of which a byte holds two codes."""
+
+SOME = 512
+"""Items of which those that count are chosen first."""
+
+
+@compiled
+def scan_few(
+    columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple
+) -> None:
+    """Where most items do not count: nothing is added up for those.
+
+    Some items at a time are asked whether they count, before the first of them is added
+    up: meanwhile memory brings their codes.
+    """
+    (bounds, step), (lists, tables) = spans, own
+    chosen = np.empty(SOME, np.int64)
+    for p in range(lists.shape[0]):
+        table = tables[p if tables.shape[0] > 1 else 0]
+        start, stop = bounds[step * lists[p]], bounds[step * lists[p] + 1]
+        for first in range(start // EIGHT * EIGHT, stop, SOME):
+            some = (max(start, first), min(stop, first + SOME))
+            count = _choose_alive(columns, alive, some, chosen)
+            _take_chosen(columns, table, heap, chosen[:count])
+
+
+@compiled
+def _choose_alive(
+    columns: Tuple, alive: Array, some: tuple[int, int], chosen: Array
+) -> int:
+    """Fills in which of some items count, and says how many; eight are asked at once.
+
+    Args:
+        columns: ``Columns`` as a plain tuple.
+        alive: which items count, bool (n,).
+        some: the first of the items, and the first behind them; at most ``SOME``.
+        chosen: positions, int64 (SOME,), filled.
+    """
+    codes, short = columns[0], columns[2]
+    eights = alive[: alive.size // EIGHT * EIGHT].view(np.uint64)
+    count = 0
+    for eight in range(some[0] // EIGHT, -(-some[1] // EIGHT)):
+        if eight < eights.size and eights[eight] == 0:
+            continue
+        first = max(some[0], EIGHT * eight)
+        for at in range(first, min(some[1], EIGHT * (eight + 1))):
+            if alive[at]:
+                fetch(codes, at * codes.shape[1])  # type: ignore[call-arg]
+                fetch(short, at)
+                chosen[count] = at
+                count += 1
+    return count
+
+
+@compiled
+def _take_chosen(columns: Tuple, table: Array, heap: Tuple, chosen: Array) -> None:
+    """Offers items at positions (r,), as ``offer`` does, which is handed more."""
+    codes, bias, short, long = columns[0], columns[1], columns[2], columns[3]
+    distances, keys, places = heap
+    for at in chosen:
+        total = max(row_sum(codes, bias, at, table), np.float32(0))
+        if total <= distances[0]:
+            key = key_of(short, long, columns[5], at)
+            if total < distances[0] or key < keys[0]:
+                push(distances, keys, places, (total, key, columns[6] + at))
+
+
+@compiled
+def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -> None:
+    """Scans the items at positions (r,), any order, for each query.
+
+    Args:
+        columns: ``Columns`` as a plain tuple.
+        positions: int64 (r,), each once.
+        tables: of the queries, float32 (q, M, K).
+        heaps: distances, keys and places, (q, k) each, changed in place.
+    """
+    for q in range(tables.shape[0]):
+        heap = (heaps[0][q], heaps[1][q], heaps[2][q])
+        if columns[4].size and tables.shape[2] > PAIRED:
+            _take_words(columns, tables[q], heap, positions)
+        else:
+            _take_chosen(columns, tables[q], heap, positions)
+
+
+@compiled
+def _take_words(columns: Tuple, table: Array, heap: Tuple, chosen: Array) -> None:
+    """The same for codes of eight bytes, which are read as one number."""
+    words, flat, distances = columns[4], table.reshape(table.size), heap[0]
+    for at in chosen:
+        total = eight_sum(flat, words[at])
+        if total <= distances[0]:
+            offer(heap, columns, total, at)
