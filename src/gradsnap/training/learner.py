@@ -42,6 +42,8 @@ class Learner:
     step: int = 0
     best: float = -1.0
     """How well codes ranked on the validation part at best so far."""
+    first_fit: Coder | None = None
+    """The coder as it was fitted to the training part, where the network stays."""
 
     def parts(self) -> dict[str, nn.Module]:
         """The modules with a state to keep, by name; the layer shares the coder's."""

@@ -4,6 +4,7 @@ Rates and the layer's options are functions of the step alone, so that a checkpo
 nothing to say about them.
 """
 
+import copy
 import math
 import typing
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ def train(
         _seed_dropout(run.seed, learner.step, processes.rank, feed.device)
         if learner.step == options.fit_step and method.coder.follows:
             fit_coder(learner, feed, processes)
+            if config.network.start == "kept-axes":
+                learner.first_fit = copy.deepcopy(method.coder)
         _set_rates(learner, rates(learner.step))
         options.set(method.layer, learner.step)
 

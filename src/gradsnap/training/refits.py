@@ -28,16 +28,17 @@ class Refits:
     """Fits a coder to a part of the split, by the part's name."""
     judge: Callable[[Coder], float]
     """How well a coder's codes rank on the validation part."""
-    _fitted: dict[str, Coder] = field(default_factory=dict, init=False)
+    known: dict[str, Coder] = field(default_factory=dict)
+    """Coders that are fitted to a part already, by the part's name."""
 
     def coder(self, source: str) -> Coder:
         """The coder fitted to a source, or the kept one; fitted once."""
         if source == "none" and self.kept.fitted:
             return self.kept
         part = SOURCES[source] or "train"
-        if part not in self._fitted:
-            self._fitted[part] = self._fit(part)
-        return self._fitted[part]
+        if part not in self.known:
+            self.known[part] = self._fit(part)
+        return self.known[part]
 
     def best(self, *, unseen: bool) -> tuple[str, dict[str, float]]:
         """The source whose codes rank best on the validation part, and how all do.

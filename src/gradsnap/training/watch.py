@@ -156,7 +156,8 @@ class TrainingWatch:
             parts = split.validation, split.validation_database
             return supervision.score(coder, embed, *parts)[self._chosen_by]
 
-        refits = Refits(learner.method.coder, fit, judge)
+        first = {} if learner.first_fit is None else {"train": learner.first_fit}
+        refits = Refits(learner.method.coder, fit, judge, first)
         chosen, figures = self.config.coder.refit, dict[str, float]()
         if chosen == "best" and not len(split.validation):
             chosen = "none" if learner.codebooks() else "database"
