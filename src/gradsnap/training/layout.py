@@ -17,6 +17,14 @@ USUAL = 256
 """Codewords in a codebook, of as many bits as a byte has."""
 
 LARGEST = 4096
+"""Codewords in a codebook that learns all there is to search."""
+
+LARGEST_FOR_OTHERS = 1024
+"""The same where most of what is searched is new to the codebooks. Larger ones of fewer
+bits know by heart what they have seen, and err more on other rows."""
+
+MOST_KNOWN = 32_768
+"""Training rows up to which all of them learn; of more it is a sample."""
 
 ROWS_A_LARGE = 3
 """Training rows for each codeword of a large codebook. Fewer than a usual one asks for:
@@ -76,11 +84,13 @@ def large_codebooks(bits: int, rows: int, length: int, dim: int) -> Layout:
     Example:
         >>> large_codebooks(32, rows=18_000, length=784, dim=128)
         Layout(bits=24, codebook_size=4096, dim=98)
+        >>> large_codebooks(32, rows=10**6, length=784, dim=128)
+        Layout(bits=30, codebook_size=1024, dim=128)
         >>> large_codebooks(32, rows=18_000, length=128, dim=128)
         Layout(bits=32, codebook_size=256, dim=128)
     """
     room = bits // bits_of(USUAL) * USUAL * length
-    size = LARGEST
+    size = LARGEST if rows <= MOST_KNOWN else LARGEST_FOR_OTHERS
     while size > USUAL:
         books = bits // bits_of(size)
         words = books * size
