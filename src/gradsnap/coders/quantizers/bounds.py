@@ -22,8 +22,9 @@ POWER_STEPS = 3
 LEAST_GAIN = 3
 """Bounds take this many times less work than tables, or are not made at all."""
 
-MOST_LEFT = 0.01
-"""Share of the codewords' variance that the directions may leave out."""
+MOST_LEFT = 0.025
+"""Share of a codebook's variance that the directions may leave out, in any of them: the
+last codebooks are what residuals are left to, and these have many directions."""
 
 ROUNDING = 16
 """Lengths are taken longer by so many roundings, so that bounds stay bounds."""
@@ -59,7 +60,8 @@ def bounds_of(codebooks: Tensor) -> Bounds | None:
     inside = words @ directions
     spread = codebooks - codebooks.mean(dim=1, keepdim=True)
     left = spread - (spread @ directions) @ directions.T
-    if left.square().sum() > MOST_LEFT * spread.square().sum():
+    shares = left.square().sum(dim=(1, 2)) / spread.square().sum(dim=(1, 2))
+    if shares.max() > MOST_LEFT:
         return None
     norms = word_norms(codebooks)
     columns = [inside, _outside(words, inside)[:, None], -0.5 * norms.view(-1, 1)]
