@@ -23,7 +23,7 @@ from gradsnap.index.tuning import recall
 K, TARGET = 10, 0.95
 BARS = {"whole": Bar("≥", 10.0), "faiss": Bar("≥", 1.0, goal=1.5)}
 TRAINING = 131_072
-LISTS, WORDS = 1024, 64
+LISTS, WORDS = 512, 64
 """Of 512 to 4,096 lists and 32 to 128 codewords those that we are fastest with."""
 TEN_LISTS, TEN_WARPS = 4096, 167
 """For ten million items: lists, and how often each image is warped."""
