@@ -76,13 +76,16 @@ def test_a_named_size_or_another_coder_keeps_its_layout(long_vectors, own) -> No
 
 def test_no_part_is_fitted_twice(long_vectors, tmp_path, monkeypatch) -> None:
     """The training part is fitted before the first step, and nothing moves it since."""
-    counts = []
-    fit = ResidualQuantizer._learn
-    monkeypatch.setattr(
-        ResidualQuantizer, "_learn", lambda own, x: counts.append(len(x)) or fit(own, x)
-    )
+    counts, fit = [], ResidualQuantizer._learn
+
+    def counted(own, x):
+        counts.append(len(x))
+        fit(own, x)
+
+    monkeypatch.setattr(ResidualQuantizer, "_learn", counted)
     words = [f"data.source={long_vectors}", "coder.bits=16", "coder.kind=rvq"]
     small = ["coder.codebook_size=16", "run.steps=2"]
     model = run_training(make_config({}, [*words, *small]), tmp_path / "model")
+    assert model is not None
     card = model.card["card"]
     assert sorted(counts) == sorted([card["training"], card["database"]])

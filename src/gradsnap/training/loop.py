@@ -43,8 +43,6 @@ def train(
         _seed_dropout(run.seed, learner.step, processes.rank, feed.device)
         if learner.step == options.fit_step and method.coder.follows:
             fit_coder(learner, feed, processes)
-            if config.network.start == "kept-axes":
-                learner.first_fit = copy.deepcopy(method.coder)
         _set_rates(learner, rates(learner.step))
         options.set(method.layer, learner.step)
 
@@ -116,6 +114,8 @@ def fit_coder(learner: Learner, feed: Feed, processes: Processes) -> None:
     if processes.first:
         learner.method.coder.fit(rows, labels)
     processes.share_from_first(learner.method.coder)
+    if feed.config.network.start == "kept-axes":
+        learner.first_fit = copy.deepcopy(learner.method.coder)
 
 
 @dataclass(frozen=True)
