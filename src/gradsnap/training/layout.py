@@ -8,6 +8,7 @@ from gradsnap.coders.packing import bits_of
 from gradsnap.coders.quantizers import AdditiveQuantizer, ResidualQuantizer
 from gradsnap.coders.quantizers.quantizer import size_of_codebooks
 from gradsnap.coders.quantizers.summed import MOST_CODEWORDS
+from gradsnap.training.by_neighbors import MOST_ROWS
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.settings import changed
 
@@ -17,14 +18,11 @@ USUAL = 256
 """Codewords in a codebook, of as many bits as a byte has."""
 
 LARGEST = 4096
-"""Codewords in a codebook that learns all there is to search."""
+"""Codewords in a codebook where all rows learn, of which ``MOST_ROWS`` can."""
 
 LARGEST_FOR_OTHERS = 1024
 """The same where most of what is searched is new to the codebooks. Larger ones of fewer
 bits know by heart what they have seen, and err more on other rows."""
-
-MOST_KNOWN = 32_768
-"""Training rows up to which all of them learn; of more it is a sample."""
 
 ROWS_A_LARGE = 3
 """Training rows for each codeword of a large codebook. Fewer than a usual one asks for:
@@ -90,7 +88,7 @@ def large_codebooks(bits: int, rows: int, length: int, dim: int) -> Layout:
         Layout(bits=32, codebook_size=256, dim=128)
     """
     room = bits // bits_of(USUAL) * USUAL * length
-    size = LARGEST if rows <= MOST_KNOWN else LARGEST_FOR_OTHERS
+    size = LARGEST if rows <= MOST_ROWS else LARGEST_FOR_OTHERS
     while size > USUAL:
         books = bits // bits_of(size)
         words = books * size

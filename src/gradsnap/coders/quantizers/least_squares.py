@@ -15,8 +15,8 @@ RIDGE = 1e-2
 """Added to each codeword's count; codebooks are only determined up to shifts."""
 
 MOST_AT_ONCE = 2048
-"""Codewords up to which the equations are solved at once. That takes time with their
-cube, going downhill with the rows: 8,192 take nine seconds, and half of one."""
+"""Codewords up to which the equations are solved at once: that takes time with their
+cube, where going down-hill takes time with the rows."""
 
 STEPS = 40
 """Down-hill, at most."""
