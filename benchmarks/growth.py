@@ -146,9 +146,17 @@ def _draw(rows: Sequence[Row]) -> None:
         panel.set(title=title, xscale=scale, yscale=scale)
         panel.set_ylim(bottom=0 if name == "threads" else None)
         panel.minorticks_off()
-        panel.set_xticks(x, [f"{one:,}" for one in x])
+        panel.set_xticks(x, [_short(one) for one in x])
         panel.grid(alpha=0.3)
     panels.flat[0].legend()
     with replacing(PICTURE) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})
     pyplot.close(figure)
+
+
+def _short(count: int) -> str:
+    """A count in few letters, so that marks do not run into each other: 10 k, 1 M."""
+    for size, letter in ((1_000_000, " M"), (1_000, " k")):
+        if count >= size:
+            return f"{count // size}{letter}"
+    return str(count)

@@ -1,12 +1,14 @@
 """The picture of the study: MAP against bits, a line for each method."""
 
-from benchmarks.study_cells import LAYOUTS, PLAIN
+from benchmarks.study_cells import KEPT, PLAIN
 from benchmarks.study_rows import CellRows
 from gradsnap.experiments.means import Mean
 from gradsnap.reports.panels import DoublingFrame, Panel, panels_picture
 from gradsnap.reports.svg import Look, Series, padded
 
 FLOATS = "floats, plain network"
+STRESSED = (KEPT, PLAIN, FLOATS, "snapping", "snapping through codes")
+"""Lines to look at; the others are thin and pale beside them."""
 
 
 def picture_of(cells: list[CellRows]) -> str:
@@ -28,22 +30,23 @@ def lines_of(cells: list[CellRows], data: str) -> list[Series]:
         if rows[PLAIN].data == data:
             of_bits.setdefault(rows[PLAIN].bits, rows)
     own = [of_bits[bits] for bits in sorted(of_bits)]
-    lines = [
+    heights = {method: [rows[method].code_maps for rows in own] for method in own[0]}
+    heights[FLOATS] = [rows[PLAIN].float_maps for rows in own]
+    named = sorted(heights, key=lambda name: name not in STRESSED)
+    return [
         Series(
-            method,
+            name,
             [
-                (rows[method].bits, Mean.of(rows[method].code_maps).value)
-                for rows in own
+                (rows[PLAIN].bits, Mean.of(maps).value)
+                for rows, maps in zip(own, heights[name], strict=True)
             ],
-            Look.numbered(number),
+            Look.numbered(number)._replace(quiet=name not in STRESSED),
         )
-        for number, method in enumerate(own[0])
+        for number, name in enumerate(named)
     ]
-    floats = [(r[PLAIN].bits, Mean.of(r[PLAIN].float_maps).value) for r in own]
-    return [*lines, Series(FLOATS, floats, Look.numbered(len(lines)))]
 
 
 def _panel(name: str, lines: list[Series]) -> Panel:
-    bits = sorted({one.bits for one in LAYOUTS})
+    bits = [bits for bits, _ in lines[0].points]
     frame = DoublingFrame((bits[0], bits[-1]), padded(lines), ("bits", "code MAP"))
     return Panel(name, frame, lines, bits)

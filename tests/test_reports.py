@@ -4,6 +4,7 @@ import base64
 import io
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from gradsnap.reports import page, svg
 from gradsnap.reports.findings import Contrast, Range, added_up, mean_curve
 from gradsnap.reports.gallery import Pictures, gallery, hard_queries, image
 from gradsnap.reports.markup import Markup, markup, tag
+from gradsnap.reports.panels import ACROSS, PANEL_HEIGHT, Panel, panels_picture
 from gradsnap.reports.scatter import flatten, scatter
 from gradsnap.reports.svg import Frame, Look, Series
 from tests.conftest import gaussian
@@ -87,6 +89,25 @@ def test_a_chart_draws_each_series_by_its_look() -> None:
     assert legend.texts == [f"method {n}" for n in range(12)]
     assert strokes(legend) == drawn
     assert [one["d"] for one in legend.of_class("mark")] == outlines
+
+
+def test_quiet_lines_lie_below_the_others() -> None:
+    loud, pale = many(2)
+    pale = replace(pale, look=pale.look._replace(quiet=True))
+    drawn = strokes(Parsed(svg.line_chart("MAP", FRAME, [loud, pale])))
+    assert [css for css, _ in drawn] == ["line colour1 quiet", "line colour0"]
+
+
+def test_panels_that_share_a_legend_go_on_below() -> None:
+    lines = many(2)
+    row, both = (
+        panels_picture("MAP", [Panel(f"panel {n}", FRAME, lines) for n in range(count)])
+        for count in (ACROSS, ACROSS + 1)
+    )
+    assert row.count(">method 1</text>") == both.count(">method 1</text>") == 1
+    sizes = [Parsed(one).elements[0][1]["viewbox"] for one in (row, both)]
+    (wide, low), (same, high) = (str(size).split()[2:] for size in sizes)
+    assert (same, int(high)) == (wide, int(low) + PANEL_HEIGHT)
 
 
 def test_every_colour_is_in_the_style_sheet() -> None:

@@ -198,11 +198,12 @@ def test_the_page_has_a_place_for_every_block() -> None:
 
 def test_the_picture_has_a_line_for_each_method(cells: list[CellRows]) -> None:
     lines = lines_of(cells, "digits")
-    assert [line.name for line in lines] == [PLAIN, MIXED, FLOATS]
+    assert [line.name for line in lines] == [PLAIN, FLOATS, MIXED]
+    assert [line.look.quiet for line in lines] == [False, False, True]
     assert [bits for bits, _ in lines[0].points] == [8, 32]
     drawn = picture_of(cells)
     assert drawn.count('class="line') == 2 * len(lines)
-    assert all(f">{bits}</text>" in drawn for bits in (4, 8, 16, 32))
+    assert all(f">{bits}</text>" in drawn for bits in (8, 32))
 
 
 def test_a_finished_run_is_not_run_again(

@@ -17,14 +17,17 @@ from gradsnap.reports.svg import (
     text,
 )
 
+ACROSS = 3
+"""Panels side by side; more that share a legend go on below."""
 TITLE_HEIGHT, LINE_HEIGHT = 26, 20
+PANEL_HEIGHT = TITLE_HEIGHT + HEIGHT
 SAMPLE_WIDTH, LETTER_WIDTH = 74, 7
 """Of a line's sample with its margins, and of a letter of its name."""
 STYLE = """
 svg{font:12px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 .card{fill:#fff;stroke:#d9dde3}text{fill:#545d6b}text.name{fill:#1a1f27;font-weight:600}
 .grid{stroke:#d9dde3;fill:none}.line{fill:none;stroke-width:2}
-.mark{stroke-width:2;fill:#fff}
+.mark{stroke-width:2;fill:#fff}.quiet{stroke-width:1;opacity:.45}
 .colour0{stroke:#1f5fae}.colour1{stroke:#b0480f}.colour2{stroke:#1f7a48}
 .colour3{stroke:#b8232f}.colour4{stroke:#7450bd}.colour5{stroke:#85592b}
 .colour6{stroke:#b83a8a}.colour7{stroke:#5b6673}.colour8{stroke:#6f6f12}
@@ -66,22 +69,24 @@ class Panel(NamedTuple):
 def panels_picture(title: str, panels: Sequence[Panel]) -> str:
     """The charts side by side with their legends below, as a whole SVG file.
 
-    Panels with the same lines share one legend; others have one each.
+    Panels with the same lines share one legend, three panels to a row; others have one
+    each.
     """
     names = {tuple(line.name for line in panel.lines) for panel in panels}
     shared = len(panels) > 1 and len(names) == 1
+    across = min(len(panels), ACROSS) if shared else max(len(panels), 1)
+    wide, top = WIDTH * across, PANEL_HEIGHT * math.ceil(len(panels) / across)
     legends = [
-        _legend(panel.lines, number * WIDTH, WIDTH * len(panels) if shared else WIDTH)
+        _legend(panel.lines, (number * WIDTH, top), wide if shared else WIDTH)
         for number, panel in enumerate(panels[:1] if shared else panels)
     ]
-    wide = WIDTH * max(len(panels), 1)
-    high = HEIGHT + TITLE_HEIGHT + max((one.height for one in legends), default=0) + 12
+    high = top + max((one.height for one in legends), default=0) + 12
     card = {"x": "0.5", "y": "0.5", "width": str(wide - 1), "height": str(high - 1)}
     body = markup(
         tag("title", title),
         tag("style", Markup(STYLE.strip())),
         tag("rect", class_="card", rx="12", **card),
-        *(_drawn(panel, number) for number, panel in enumerate(panels)),
+        *(_drawn(panel, *divmod(n, across)) for n, panel in enumerate(panels)),
         *(one.drawn for one in legends),
     )
     size = f"0 0 {wide} {high}"
@@ -94,20 +99,21 @@ class _Legend(NamedTuple):
     height: int
 
 
-def _legend(lines: Sequence[Series], left: int, wide: int) -> _Legend:
+def _legend(lines: Sequence[Series], corner: tuple[int, int], wide: int) -> _Legend:
     """The names of lines in as many columns as they leave room for."""
     longest = max((len(line.name) for line in lines), default=1)
     columns = max(1, wide // (SAMPLE_WIDTH + LETTER_WIDTH * longest))
-    entries = [
-        _entry(line, left + wide * (number % columns) // columns, number // columns)
-        for number, line in enumerate(lines)
-    ]
+    entries = []
+    for number, line in enumerate(lines):
+        row, column = divmod(number, columns)
+        across, down = wide * column // columns, LINE_HEIGHT * row
+        entries.append(_entry(line, corner[0] + across, corner[1] + down))
     return _Legend(markup(*entries), LINE_HEIGHT * math.ceil(len(lines) / columns))
 
 
-def _drawn(panel: Panel, number: int) -> Markup:
+def _drawn(panel: Panel, row: int, column: int) -> Markup:
     chart = line_chart(panel.name, panel.frame, panel.lines, marks=panel.marks)
-    moved = f"translate({number * WIDTH} {TITLE_HEIGHT})"
+    moved = f"translate({column * WIDTH} {row * PANEL_HEIGHT + TITLE_HEIGHT})"
     sized = Markup(
         chart.replace("<svg ", f'<svg width="{WIDTH}" height="{HEIGHT}" ', 1)
     )
@@ -115,9 +121,9 @@ def _drawn(panel: Panel, number: int) -> Markup:
     return tag("g", heading, sized, transform=moved)
 
 
-def _entry(line: Series, left: int, place: int) -> Markup:
+def _entry(line: Series, left: int, top: int) -> Markup:
     """A line of the legend."""
-    x, y = left + 24, HEIGHT + TITLE_HEIGHT + 10 + LINE_HEIGHT * place
+    x, y = left + 24, top + 10
     sample = line.look.line(f"M{x} {y}h34")
     mark = line.look.mark((x + 17.0, float(y))) if line.marked else Markup()
     return markup(sample, mark, text((x + 44, y + 4), line.name, anchor="start"))

@@ -36,6 +36,8 @@ class Look(NamedTuple):
     colour: int
     dash: int = 0
     marker: int = 0
+    quiet: bool = False
+    """Thin and pale, below the others."""
 
     @classmethod
     def numbered(cls, number: int) -> "Look":
@@ -60,7 +62,8 @@ class Look(NamedTuple):
     @property
     def css(self) -> str:
         """Its class in the style sheet."""
-        return f"colour{self.colour % COLOURS}"
+        name = f"colour{self.colour % COLOURS}"
+        return f"{name} quiet" if self.quiet else name
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def line_chart(
         marks: numbers below the horizontal axis, where round ones will not do.
     """
     body = [frame.axes(marks)]
-    for line in lines:
+    for line in sorted(lines, key=lambda line: not line.look.quiet):
         places = [frame.place(point) for point in line.points]
         if places:
             body.append(line.look.line(_path(places)))
