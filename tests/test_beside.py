@@ -129,6 +129,7 @@ def card(floats: float, codes: float, bits: int = 32, **more: Any) -> dict[str, 
 def test_advice_names_what_is_short() -> None:
     assert "--bits 64" in advice(card(0.9, 0.8))[0]
     assert "--bits 16" in advice(card(0.9, 0.9))[0]
+    assert "tune --bits 32" in advice(card(0.9, 0.8, 24), asked=32)[0]
     assert advice(card(0.9, 0.9, 8, classes=["a"] * 50)) == []  # 4 bits are too few
     assert any("run.steps" in one for one in advice(card(0.3, 0.3)))
     assert not any("run.steps" in one for one in advice(card(0.9, 0.9)))

@@ -11,6 +11,7 @@ from gradsnap.coders.quantizers.summed import MOST_CODEWORDS
 from gradsnap.training import make_config, run_training
 from gradsnap.training.defaults import settled
 from gradsnap.training.layout import LARGEST, MOST_GIVEN_UP, large_codebooks
+from tests.commands import said
 
 GRID = list(
     itertools.product(
@@ -65,6 +66,14 @@ def test_vectors_without_labels_have_large_codebooks(long_vectors) -> None:
     words = [f"data.source={long_vectors}", "coder.bits=32"]
     config = settled(make_config({}, words)).config
     assert (config.coder.bits, config.coder.codebook_size) == (27, 512)
+
+
+def test_the_command_says_what_codes_are_made_of(long_vectors, tmp_path) -> None:
+    words = ["train", long_vectors, "--bits", 32, "--coder", "rvq", "run.steps=2"]
+    told = " ".join(said(*words, "--out", tmp_path / "model").split())
+    assert "rvq, 3 x 512 codewords: 27 bits, of at most 32" in told
+    assert "recall@100 of codes" in told
+    assert "gradsnap tune --bits 32" in told
 
 
 @pytest.mark.parametrize("own", ["coder.codebook_size=256", "coder.kind=cq"])

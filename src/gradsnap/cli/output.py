@@ -67,12 +67,21 @@ def as_facts(figures: Mapping[str, float], name: str, title: str) -> dict[str, A
         for kind in ("float", "code")
     }
     others = {
-        f"{other.replace('_', ' ')} of {kind}s": value
+        f"{_spoken(other)} of {kind}s": value
         for (kind, other), value in _parted(figures)
         if other != name
     }
     error = {"relative quantization error": figures.get("relative_error", "none")}
     return first | others | error
+
+
+def _spoken(name: str) -> str:
+    """A figure's name as people write it.
+
+    >>> _spoken("recall_at_100"), _spoken("partner_map")
+    ('recall@100', 'partner map')
+    """
+    return name.replace("_at_", "@").replace("_", " ")
 
 
 def _parted(

@@ -142,7 +142,7 @@ def train(
         typer.echo("interrupted: the same command goes on from here", err=True)
         raise typer.Exit(130) from None
     if model is not None and (as_json or not quiet):
-        _report(model.card, out, as_json)
+        _report(model.card, made.coder.bits, out, as_json)
 
 
 def _run_on(on: str | None, workers: int | None, beside_plain: bool) -> Any:
@@ -211,7 +211,7 @@ def _is_setting(text: str) -> bool:
     return "=" in text and not os.path.exists(text)
 
 
-def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
+def _report(card: dict[str, Any], bits: int, out: Path | None, as_json: bool) -> None:
     from gradsnap.cli.output import as_facts, say
     from gradsnap.training.advice import advice
 
@@ -223,7 +223,7 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
         **_beside(card),
         **card.get("facts", {}),
         "method": f"{card['method']}: {card['loss']} loss, {card['layer']}",
-        "coder": card["coder"],
+        "coder": _coder(card, bits),
         "bytes a vector": card["bits"] / 8,
         "queries": card["card"]["queries"],
         "database": card["card"]["database"],
@@ -234,8 +234,18 @@ def _report(card: dict[str, Any], out: Path | None, as_json: bool) -> None:
     }
     title = f"{card['data']}, {card['bits']}-bit codes"
     say(title, facts, as_json=False, quiet=False)
-    for sentence in advice(card):
+    for sentence in advice(card, bits):
         typer.echo(sentence)
+
+
+def _coder(card: dict[str, Any], asked: int) -> str:
+    """The coder, its codebooks, and the bits where they are fewer than asked for."""
+    told = str(card["coder"])
+    if "codebook_size" in card:
+        told += f", {card['num_codebooks']} x {card['codebook_size']:,} codewords"
+    if card["bits"] < asked:
+        told += f": {card['bits']} bits, of at most {asked}"
+    return told
 
 
 OTHERS = {

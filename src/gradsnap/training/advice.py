@@ -9,11 +9,12 @@ POOR = 0.5
 """MAP of floats below which the embedding, not the code, is what is short."""
 
 
-def advice(card: Mapping[str, Any]) -> list[str]:
+def advice(card: Mapping[str, Any], asked: int | None = None) -> list[str]:
     """Sentences about a finished run, the most useful first.
 
     Args:
         card: of a model that was scored on its queries.
+        asked: bits that were asked for, where the codes may have fewer.
 
     Example:
         >>> advice(
@@ -30,13 +31,13 @@ def advice(card: Mapping[str, Any]) -> list[str]:
     if f"code_{figure}" not in figures:
         return []
     floats, codes = figures.get(f"float_{figure}"), figures[f"code_{figure}"]
-    return [*_of_codes(floats, codes, card), *_of_floats(floats, figure, card)]
+    bits = asked or card["bits"]
+    return [*_of_codes(floats, codes, bits, card), *_of_floats(floats, figure, card)]
 
 
 def _of_codes(
-    floats: float | None, codes: float, card: Mapping[str, Any]
+    floats: float | None, codes: float, bits: int, card: Mapping[str, Any]
 ) -> Iterator[str]:
-    bits = card["bits"]
     if floats is None:
         return
     if codes < floats - LOST:

@@ -3,7 +3,7 @@
 import logging
 from typing import NamedTuple
 
-from gradsnap.coders import CODERS, Quantizer
+from gradsnap.coders import CODERS, Coder, Quantizer
 from gradsnap.coders.packing import bits_of
 from gradsnap.coders.quantizers import AdditiveQuantizer, ResidualQuantizer
 from gradsnap.coders.quantizers.quantizer import size_of_codebooks
@@ -50,6 +50,16 @@ def with_layout(config: TrainingConfig, rows: int) -> TrainingConfig:
     if config.network.start != "kept-axes" or not length or size != USUAL:
         return changed(config, coder={"codebook_size": size})
     return _with_shared_room(config, rows, int(length))
+
+
+def layout_of(coder: Coder) -> dict[str, int]:
+    """How many codebooks a coder has and how many codewords each, for its card."""
+    if not isinstance(coder, Quantizer):
+        return {}
+    return {
+        "num_codebooks": coder.num_codebooks,
+        "codebook_size": coder.codebook_size,
+    }
 
 
 def _with_shared_room(config: TrainingConfig, rows: int, length: int) -> TrainingConfig:

@@ -17,6 +17,7 @@ from gradsnap.layers import GradientSnapping
 from gradsnap.training.checkpoints import load_checkpoint, save_checkpoint, truncate_log
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.feed import Feed
+from gradsnap.training.layout import layout_of
 from gradsnap.training.learner import Learner
 from gradsnap.training.loop import fit_coder
 from gradsnap.training.monitors import (
@@ -247,7 +248,7 @@ class TrainingWatch:
         return self.feed.embed(self.learner.trained, indices)
 
     def _card(self, figures: dict[str, float]) -> dict[str, Any]:
-        dataset, bits = self.feed.dataset, self.learner.method.coder.bits
+        dataset, coder = self.feed.dataset, self.learner.method.coder
         return {
             "data": dataset.name,
             "items": len(dataset),
@@ -256,13 +257,14 @@ class TrainingWatch:
             "loss": self.config.loss.name,
             "layer": self.config.layer.name,
             "coder": self.config.coder.kind,
-            "bits": bits,
+            "bits": coder.bits,
+            **layout_of(coder),
             "step": self.learner.step,
             "steps": self.config.run.steps,
             "figure": self._supervision.figure,
             "title": self._supervision.title,
             f"validation_{self._chosen_by}": max(self.learner.best, 0.0) or None,
             "figures": figures,
-            **self._supervision.card(self.config, self.feed.split, bits),
+            **self._supervision.card(self.config, self.feed.split, coder.bits),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
