@@ -4,6 +4,15 @@ import torch
 from torch import Tensor
 
 
+def identity(dim: int) -> Tensor:
+    """The rotation (dim, dim) that turns nothing.
+
+    On the meta device, where coders of files are first made, ``torch.eye`` would import
+    torch's compiler, which takes more than a second.
+    """
+    return torch.zeros(dim, dim).fill_diagonal_(1)
+
+
 def principal_directions(centred: Tensor, count: int) -> Tensor:
     """Directions of most variance of centred rows (n, dim): (dim, count)."""
     values = centred.double()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.coder import Coder
+from gradsnap.compiled import sparing_numba
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.files import check_finite, read_tensors, write_tensors
 from gradsnap.registry import build
@@ -99,13 +100,17 @@ def _check_buffers(planned: Coder, state: dict[str, Tensor]) -> None:
 
 
 def _try(coder: Coder, path: str) -> None:
-    """Encodes one vector, so that numbers that lead nowhere are noticed now."""
+    """Encodes one vector, so that numbers that lead nowhere are noticed now.
+
+    By the twins in torch: a program that only opens a file need not import numba.
+    """
     if not bool(coder.fitted):
         return
     try:
         zero = torch.zeros(1, coder.dim, dtype=coder.dtype)
-        coder.code_tables(coder.encode(zero))
-        coder.tables(zero)
+        with sparing_numba(True):
+            coder.code_tables(coder.encode(zero))
+            coder.tables(zero)
     except UNFIT as error:
         raise FileFormatError(
             f"{path} is damaged and cannot encode: {error}"

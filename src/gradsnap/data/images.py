@@ -1,5 +1,6 @@
 """Images as uint8 tensors: decoding files, resizing, grey and colour."""
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -39,6 +40,9 @@ FORMATS = {
 Pillow reads many more and goes by a file's content. Among them is EPS, a program that
 it hands to Ghostscript to run, so no other format is ever tried.
 """
+
+PLUGINS = ("Jpeg", "Png", "Gif", "Bmp", "Ppm", "Tiff", "WebP", "Avif")
+"""Pillow's modules that read them; ``Image.init`` would import forty more."""
 
 FORMAT_OF = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
 
@@ -86,7 +90,9 @@ def image_formats() -> tuple[str, ...]:
     """Those of ``FORMATS`` that can be decoded here; HEIF if pillow-heif is there."""
     if importlib.util.find_spec("pillow_heif") is not None:
         importlib.import_module("pillow_heif").register_heif_opener()
-    Image.init()
+    for name in PLUGINS:
+        with contextlib.suppress(ImportError):  # AVIF's came with Pillow 11.3
+            importlib.import_module(f"PIL.{name}ImagePlugin")
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 

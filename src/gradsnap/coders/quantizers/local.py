@@ -12,6 +12,7 @@ from gradsnap.coders.packing import bits_of
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.coders.quantizers.optimized import balanced_directions
 from gradsnap.coders.quantizers.product import ProductQuantizer
+from gradsnap.coders.rotations import identity
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
@@ -76,7 +77,8 @@ class LocallyOptimizedProductQuantizer(Coder):
         self.codebook_size = cells * words
         width = self.shared.width
         self.register_buffer("centroids", torch.zeros(cells, dim))
-        self.register_buffer("rotations", torch.eye(dim).repeat(cells, 1, 1))
+        rotations = torch.zeros(cells, dim, dim).copy_(identity(dim))
+        self.register_buffer("rotations", rotations)
         shape = (cells, num_codebooks, words, width)
         self.register_buffer("codebooks", torch.zeros(shape))
 

@@ -9,7 +9,7 @@ from gradsnap.coders.coder import Reduce
 from gradsnap.coders.quantizers.kmeans import kmeans
 from gradsnap.coders.quantizers.product import ProductQuantizer
 from gradsnap.coders.quantizers.quantizer import Candidates, Common, Quantizer
-from gradsnap.coders.rotations import procrustes
+from gradsnap.coders.rotations import identity, procrustes
 from gradsnap.coders.tables import Tables
 from gradsnap.progress import track
 
@@ -62,7 +62,7 @@ class OptimizedProductQuantizer(Quantizer):
         self.iterations = iterations
         self.rotate_every = rotate_every
         self.inner = ProductQuantizer(dim, num_codebooks, codebook_size, **common)
-        self.register_buffer("rotation", torch.eye(dim))
+        self.register_buffer("rotation", identity(dim))
         self.register_buffer("moments", torch.zeros(dim, dim))
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
 
