@@ -32,8 +32,12 @@ INFINITE = np.float32(np.inf)
 GUESS = np.float32(1.1)
 RETRY = np.float32(1.05)
 EIGHT, EIGHTH = np.float32(8), np.float32(0.125)
-OFTEN = np.float32(0.5)
-"""The part of the bound within which k sums often lie."""
+HALF, ONE = np.float32(0.5), np.float32(1)
+FEW_MORE, MANY_MORE = np.float32(1.15), np.float32(1.6)
+TRIES = ((HALF, FEW_MORE), (HALF, MANY_MORE), (ONE, MANY_MORE))
+"""The part of the bound within which k sums often lie, and how many more are aimed at:
+estimates err, and what falls just short is far cheaper to fold again than one by one.
+"""
 
 fold_within, half, note = folds.fold_within, folds.half, folds.note
 
@@ -145,9 +149,9 @@ def find(entries: Array, k: int, room: Room) -> tuple[int, Any]:
     short = entries.shape[0] > 1 and wide <= lanes.shape[0]
     reach, bound = look(entries, lows, lanes, scratch, wide if short else 1)
     if short and bound > TINY:
-        for part in (OFTEN, np.float32(1)):
-            limit = part * bound
-            count = fold_within((entries, lows), limit, k, room[1])
+        for part, more in TRIES:
+            wanted = more * np.float32(k)
+            count = fold_within((entries, lows), part * bound, k, wanted, room[1])
             if count >= k:
                 return count, reach
     guess = share[0] * GUESS * reach if reach > 0 else INFINITE
