@@ -22,6 +22,9 @@ from gradsnap.coders.quantizers.quantizer import CHUNK_ENTRIES, chunks
 from gradsnap.compiled import kernels, spread
 from gradsnap.layers.rules import Rule, SnappingRule, gaussian
 
+AT_ONCE = 256
+"""Products of blocks as wide as this are not added up in parts."""
+
 
 class Fused(NamedTuple):
     """What became of a batch."""
@@ -96,10 +99,8 @@ def _of_chunk(
     y, codebooks = quantizer._in_blocks(embeddings.detach().contiguous())
     g, _ = quantizer._in_blocks(gradient)
     shape = len(y), *codebooks.shape[::2]  # (n, M, width)
-    # What ``assign`` takes the least of: codes that are found here are its own.
-    norms = codebooks.square().sum(dim=2)[:, None]
-    scores = half_distances(y.view(shape).transpose(0, 1), codebooks, norms)
-    rows = scores.numpy(), y.numpy(), _array(g), _array(codebooks)
+    products, norms = _products(y.view(shape).transpose(0, 1), codebooks.detach())
+    rows = products.numpy(), norms.numpy(), y.numpy(), _array(g), _array(codebooks)
     done = _empty(y.shape, len(codebooks))
     run, strengths = _kernels().snap_rows, _strengths(rule)  # type: ignore[union-attr]
     spread(lambda span: run(rows, done, span, neighbors, strengths), _spans(len(y)))
@@ -107,6 +108,20 @@ def _of_chunk(
     if y.shape[1] > quantizer.dim:
         return Fused(quantizer._join(found[0].view(shape)), *found[1:])
     return Fused(*found)
+
+
+def _products(blocks: Tensor, codebooks: Tensor) -> tuple[Tensor, Tensor]:
+    """⟨y, c⟩ (M, n, K) and ‖c‖² (M, K), which give ‖c‖²/2 − ⟨y, c⟩.
+
+    That is what ``assign`` takes the least of, to the bit, so that codes that are found
+    here are its own. Products of long blocks are added up in parts, the norms first:
+    there the half distances are its very own, and the norms zero.
+    """
+    norms = (codebooks * codebooks).sum(dim=2)  # faster than their squares
+    if codebooks.shape[2] <= AT_ONCE:
+        return torch.bmm(blocks, codebooks.transpose(1, 2)), norms
+    scores = half_distances(blocks, codebooks, norms[:, None])
+    return scores.neg_(), norms.zero_()
 
 
 def _empty(shape: tuple[int, ...], num_codebooks: int) -> tuple[NDArray[Any], ...]:

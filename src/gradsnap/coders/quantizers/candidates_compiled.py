@@ -33,8 +33,8 @@ GUESS = np.float32(1.1)
 RETRY = np.float32(1.05)
 EIGHT, EIGHTH = np.float32(8), np.float32(0.125)
 HALF, ONE = np.float32(0.5), np.float32(1)
-FEW_MORE, MANY_MORE = np.float32(1.15), np.float32(1.6)
-TRIES = ((HALF, FEW_MORE), (HALF, MANY_MORE), (ONE, MANY_MORE))
+FEW_MORE, MANY_MORE = np.float32(1.2), np.float32(1.6)
+WIDER = np.float32(1.4)
 """The part of the bound within which k sums often lie, and how many more are aimed at:
 estimates err, and what falls just short is far cheaper to fold again than one by one.
 """
@@ -117,7 +117,7 @@ def make_room(entries: Array, k: int) -> Room:
     )
     words = np.empty(few, np.int32), np.empty(size + 1, np.int32)
     long = (partial, (np.empty(few, lanes.dtype), words[0], words[1]))
-    share = np.full(1, INFINITE, entries.dtype)
+    share = np.full(3, INFINITE, entries.dtype)
     named = (np.empty((num_codebooks, room), np.uint32), lists[2].copy())
     return looks, (lists, sums, bins, named), long, np.empty(BINS, np.int32), share
 
@@ -148,8 +148,10 @@ def find(entries: Array, k: int, room: Room) -> tuple[int, Any]:
     wide = _wide(entries.shape[0], k)
     short = entries.shape[0] > 1 and wide <= lanes.shape[0]
     reach, bound = look(entries, lows, lanes, scratch, wide if short else 1)
+    share[2] = bound
     if short and bound > TINY:
-        for part, more in TRIES:
+        likely = min(WIDER * share[1], HALF)
+        for part, more in ((likely, FEW_MORE), (HALF, MANY_MORE), (ONE, MANY_MORE)):
             wanted = more * np.float32(k)
             count = fold_within((entries, lows), part * bound, k, wanted, room[1])
             if count >= k:
@@ -163,6 +165,7 @@ def learn(room: Room, limit: float, reach: float) -> None:
     """Lets the next row's guess follow the limit that this one needed."""
     share = room[4]
     share[0] = _next_share(share[0], limit, reach)
+    share[1] = _next_share(share[1], limit, share[2])
 
 
 @compiled_in_place
