@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.quantizers import ProductQuantizer, Quantizer
-from gradsnap.coders.quantizers.block_tables import can_loop
+from gradsnap.coders.quantizers.block_tables import FEW
 from gradsnap.coders.quantizers.candidates import ROWS_PER_THREAD
 from gradsnap.coders.quantizers.kmeans import half_distances
 from gradsnap.coders.quantizers.quantizer import CHUNK_ENTRIES, chunks
@@ -41,23 +41,30 @@ class Fused(NamedTuple):
     """The nearest codeword of each block, (n, num_codebooks), int64."""
 
 
-def can_fuse(rule: Rule, quantizer: Quantizer, *given: Tensor) -> bool:
+def can_fuse(
+    rule: Rule, quantizer: Quantizer, gradient: Tensor, embeddings: Tensor
+) -> bool:
     """Whether ``fused`` serves for gradient and embeddings, (n, dim) each."""
-    own = type(rule) is SnappingRule and rule.falloff is gaussian
-    if not (own and type(quantizer) is ProductQuantizer):
+    if type(rule) is not SnappingRule or rule.falloff is not gaussian:
         return False
-    tensors = (quantizer.codebooks, *given)
-    plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
-    if not plain or can_loop(given[0]) or _kernels() is None or not quantizer.fitted:
+    if type(quantizer) is not ProductQuantizer or len(gradient) < FEW:
         return False
-    squared: bool = _kernels().can_be_squared(*map(_array, given))  # type: ignore[union-attr]
+    state = quantizer._buffers  # at once: the module itself looks elsewhere first
+    for one in (gradient, embeddings, state["codebooks"]):
+        if one is None or one.dtype is not torch.float32 or not one.is_cpu:
+            return False
+    run = _kernels()
+    if run is None or not state["fitted"]:
+        return False
+    squared: bool = run.can_be_squared(_array(gradient), _array(embeddings))
     return squared
 
 
 def _array(rows: Tensor) -> NDArray[Any]:
     """The rows (n, d) as they lie in memory, copied only if they have gaps."""
-    rows = rows.detach()
-    return (rows if rows.is_contiguous() else rows.contiguous()).numpy()
+    if rows.requires_grad:
+        rows = rows.detach()
+    return rows.contiguous().numpy()
 
 
 def _kernels() -> ModuleType | None:
