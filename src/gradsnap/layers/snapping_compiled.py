@@ -113,9 +113,7 @@ def _only_zero(sums: Array, count: int) -> int:
 
 
 @compiled_in_place
-def _fill_nearest(
-    rows: Rows, row: int, room: Room, count: int, nearest: Array
-) -> None:
+def _fill_nearest(rows: Rows, row: int, room: Room, count: int, nearest: Array) -> None:
     """The nearest codeword of each block of the row, the first of them on ties.
 
     Args:

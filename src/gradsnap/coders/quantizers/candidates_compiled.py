@@ -33,11 +33,12 @@ GUESS = np.float32(1.1)
 RETRY = np.float32(1.05)
 EIGHT, EIGHTH = np.float32(8), np.float32(0.125)
 HALF, ONE = np.float32(0.5), np.float32(1)
-FEW_MORE, MANY_MORE = np.float32(1.2), np.float32(1.6)
+"""The part of the bound within which k sums often lie, and all of it."""
 WIDER = np.float32(1.4)
-"""The part of the bound within which k sums often lie, and how many more are aimed at:
-estimates err, and what falls just short is far cheaper to fold again than one by one.
-"""
+"""Rows seldom need so many times the part of the bound that others did."""
+FEW_MORE, MANY_MORE = np.float32(1.2), np.float32(1.6)
+"""So many times k sums are aimed at, first and then: estimates err, and what falls just
+short is far cheaper to fold again than to add up one by one."""
 
 fold_within, half, note = folds.fold_within, folds.half, folds.note
 
@@ -93,7 +94,8 @@ def make_room(entries: Array, k: int) -> Room:
     Returns:
         To look at a row (least entries, lanes, scratch), to fold lists (lists, sums,
         bins, codewords that occur), to add up one by one (partial sums, short lists),
-        bins, and the share of the reach that the rows before needed.
+        bins, and the shares of the reach and of the bound that the rows before needed,
+        with the bound of the last row.
     """
     num_codebooks, size = entries.shape
     lanes = np.empty(min(size, LANES), entries.dtype)
@@ -150,7 +152,7 @@ def find(entries: Array, k: int, room: Room) -> tuple[int, Any]:
     reach, bound = look(entries, lows, lanes, scratch, wide if short else 1)
     share[2] = bound
     if short and bound > TINY:
-        likely = min(WIDER * share[1], HALF)
+        likely = np.float32(min(WIDER * share[1], HALF))  # of tables in any precision
         for part, more in ((likely, FEW_MORE), (HALF, MANY_MORE), (ONE, MANY_MORE)):
             wanted = more * np.float32(k)
             count = fold_within((entries, lows), part * bound, k, wanted, room[1])
