@@ -252,7 +252,7 @@ def test_only_rows_that_fail_the_certificate_are_folded_again(
     folded = []
     fold_all = candidates._fold_all
 
-    def counted(values: Tensor, words: Tensor, k: int) -> candidates.Fold:
+    def counted(values: Tensor, words: Tensor, k: int) -> tuple[Tensor, Tensor]:
         folded.append(tuple(values.shape))
         return fold_all(values, words, k)
 

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.quantizers import ProductQuantizer, Quantizer
-from gradsnap.coders.quantizers.block_tables import can_loop
+from gradsnap.coders.quantizers.block_tables import FEW
 from gradsnap.coders.quantizers.candidates import ROWS_PER_THREAD
 from gradsnap.coders.quantizers.kmeans import half_distances
 from gradsnap.coders.quantizers.quantizer import CHUNK_ENTRIES, chunks
 from gradsnap.compiled import kernels, spread
 from gradsnap.layers.rules import Rule, SnappingRule, gaussian
+
+AT_ONCE = 256
+"""Products of blocks as wide as this are not added up in parts."""
 
 
 class Fused(NamedTuple):
@@ -38,23 +41,30 @@ class Fused(NamedTuple):
     """The nearest codeword of each block, (n, num_codebooks), int64."""
 
 
-def can_fuse(rule: Rule, quantizer: Quantizer, *given: Tensor) -> bool:
+def can_fuse(
+    rule: Rule, quantizer: Quantizer, gradient: Tensor, embeddings: Tensor
+) -> bool:
     """Whether ``fused`` serves for gradient and embeddings, (n, dim) each."""
-    own = type(rule) is SnappingRule and rule.falloff is gaussian
-    if not (own and type(quantizer) is ProductQuantizer):
+    if type(rule) is not SnappingRule or rule.falloff is not gaussian:
         return False
-    tensors = (quantizer.codebooks, *given)
-    plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
-    if not plain or can_loop(given[0]) or _kernels() is None or not quantizer.fitted:
+    if type(quantizer) is not ProductQuantizer or len(gradient) < FEW:
         return False
-    squared: bool = _kernels().can_be_squared(*map(_array, given))  # type: ignore[union-attr]
+    state = quantizer._buffers  # at once: the module itself looks elsewhere first
+    for one in (gradient, embeddings, state["codebooks"]):
+        if one is None or one.dtype is not torch.float32 or not one.is_cpu:
+            return False
+    run = _kernels()
+    if run is None or not state["fitted"]:
+        return False
+    squared: bool = run.can_be_squared(_array(gradient), _array(embeddings))
     return squared
 
 
 def _array(rows: Tensor) -> NDArray[Any]:
     """The rows (n, d) as they lie in memory, copied only if they have gaps."""
-    rows = rows.detach()
-    return (rows if rows.is_contiguous() else rows.contiguous()).numpy()
+    if rows.requires_grad:
+        rows = rows.detach()
+    return rows.contiguous().numpy()
 
 
 def _kernels() -> ModuleType | None:
@@ -96,10 +106,8 @@ def _of_chunk(
     y, codebooks = quantizer._in_blocks(embeddings.detach().contiguous())
     g, _ = quantizer._in_blocks(gradient)
     shape = len(y), *codebooks.shape[::2]  # (n, M, width)
-    # What ``assign`` takes the least of: codes that are found here are its own.
-    norms = codebooks.square().sum(dim=2)[:, None]
-    scores = half_distances(y.view(shape).transpose(0, 1), codebooks, norms)
-    rows = scores.numpy(), y.numpy(), _array(g), _array(codebooks)
+    products, norms = _products(y.view(shape).transpose(0, 1), codebooks.detach())
+    rows = products.numpy(), norms.numpy(), y.numpy(), _array(g), _array(codebooks)
     done = _empty(y.shape, len(codebooks))
     run, strengths = _kernels().snap_rows, _strengths(rule)  # type: ignore[union-attr]
     spread(lambda span: run(rows, done, span, neighbors, strengths), _spans(len(y)))
@@ -107,6 +115,20 @@ def _of_chunk(
     if y.shape[1] > quantizer.dim:
         return Fused(quantizer._join(found[0].view(shape)), *found[1:])
     return Fused(*found)
+
+
+def _products(blocks: Tensor, codebooks: Tensor) -> tuple[Tensor, Tensor]:
+    """⟨y, c⟩ (M, n, K) and ‖c‖² (M, K), which give ‖c‖²/2 − ⟨y, c⟩.
+
+    That is what ``assign`` takes the least of, to the bit, so that codes that are found
+    here are its own. Products of long blocks are added up in parts, the norms first:
+    there the half distances are its very own, and the norms zero.
+    """
+    norms = (codebooks * codebooks).sum(dim=2)  # faster than their squares
+    if codebooks.shape[2] <= AT_ONCE:
+        return torch.bmm(blocks, codebooks.transpose(1, 2)), norms
+    scores = half_distances(blocks, codebooks, norms[:, None])
+    return scores.neg_(), norms.zero_()
 
 
 def _empty(shape: tuple[int, ...], num_codebooks: int) -> tuple[NDArray[Any], ...]:

@@ -109,9 +109,10 @@ class GradientSnapping(nn.Module):
         return same
 
     def _check_shape(self, embeddings: Tensor) -> None:
-        if embeddings.ndim != 2 or embeddings.shape[1] != self.quantizer.dim:
+        dim = self.quantizer.dim
+        if embeddings.ndim != 2 or embeddings.shape[1] != dim:
             raise InputError(
-                f"expected embeddings of shape (n, {self.quantizer.dim}), "
+                f"expected embeddings of shape (n, {dim}), "
                 f"got {tuple(embeddings.shape)}"
             )
 
@@ -131,19 +132,21 @@ class GradientSnapping(nn.Module):
     @torch.no_grad()
     def snap(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
         """The snapped gradient Δy (n, dim) of gradient and embeddings (n, dim)."""
+        quantizer = self.quantizer  # looked up once, as a module takes its time
         with full_precision(gradient):
-            if can_fuse(self.rule, self.quantizer, gradient, embeddings):
-                return self._fused(gradient, embeddings)
+            if can_fuse(self.rule, quantizer, gradient, embeddings):
+                return self._fused(quantizer, gradient, embeddings)
             finite = self._checked(gradient, embeddings)
             clean = gradient if finite is None else gradient.nan_to_num(0, 0, 0)
             snapped = self._snap(clean, embeddings).to(gradient.dtype)
         return snapped if finite is None else snapped.where(finite, gradient)
 
-    def _fused(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
+    def _fused(
+        self, quantizer: Quantizer, gradient: Tensor, embeddings: Tensor
+    ) -> Tensor:
         """``_snap`` in one compiled pass; finds codes on the way, for an update."""
-        rule = cast(SnappingRule, self.rule)
-        product = cast(ProductQuantizer, self.quantizer)
-        found = fused(rule, product, gradient, embeddings, self._count())
+        rule, product = cast(SnappingRule, self.rule), cast(ProductQuantizer, quantizer)
+        found = fused(rule, product, gradient, embeddings, self._count(quantizer))
         # As by the module itself, which would look for parameters and take far longer.
         self.__dict__["last"] = Snapped(
             found.conformity, found.distance, found.accepted
@@ -151,16 +154,15 @@ class GradientSnapping(nn.Module):
         product._remember(embeddings, found.nearest)
         return found.snapped
 
-    def _count(self) -> int:
+    def _count(self, quantizer: Quantizer) -> int:
         """T, or all codewords if these are fewer."""
-        quantizer = self.quantizer
         every: int = quantizer.codebook_size**quantizer.num_codebooks
         return min(self.neighbors, every)
 
     def _snap(self, gradient: Tensor, embeddings: Tensor) -> Tensor:
         quantizer = self.quantizer
         y, g = embeddings.to(quantizer.dtype), gradient.to(quantizer.dtype)
-        distances, codes = quantizer._candidates(y, self._count())
+        distances, codes = quantizer._candidates(y, self._count(quantizer))
         along = sums_of_own(quantizer._inner_products(g), codes)  # ⟨g, c⟩, (n, T)
         slopes = (g * y).sum(dim=1, keepdim=True) - along  # ⟨g, y − c⟩
         place, weight = self.rule.choose(distances, slopes)

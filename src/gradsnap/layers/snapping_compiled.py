@@ -33,8 +33,8 @@ from gradsnap.compiled import (
 from gradsnap.layers.choice_compiled import choose, measure
 
 Array = NDArray[Any]
-Rows = tuple[Array, Array, Array, Array]
-"""‖c‖²/2 − ⟨y, c⟩ of blocks, (M, n, K); embeddings y and gradients, (n, M · width)
+Rows = tuple[Array, Array, Array, Array, Array]
+"""⟨y, c⟩ of blocks, (M, n, K); ‖c‖², (M, K); embeddings y and gradients, (n, M · width)
 each; codebooks (M, K, width)."""
 Done = tuple[Array, Array, Array, Array, Array]
 """Δy (n, M · width); cosine, distance, accepted (n,); nearest codewords (n, M)."""
@@ -44,7 +44,7 @@ two sides of sums, (2, room), three lines of scratch, and a code (M,)."""
 
 TINY = np.float32(np.finfo(np.float32).tiny)
 MOST = np.float32(np.finfo(np.float32).max / 64)
-ZERO, ONE = np.float32(0), np.float32(1)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
 @compiled_strictly
@@ -74,21 +74,17 @@ def _dot(a: Array, b: Array) -> Any:
 
 
 @compiled_in_place
-def _fill_entries(scores: Array, y: Array, row: int, entries: Array) -> None:
-    """Squared distances of the row's blocks to all codewords, (M, K).
-
-    Args:
-        scores: ‖c‖²/2 − ⟨y, c⟩ of blocks, (M, n, K).
-        y: the row, (M · width,).
-        row: its number.
-        entries: filled.
-    """
+def _fill_entries(rows: Rows, row: int, entries: Array) -> None:
+    """Squared distances of the row's blocks to all codewords, into entries (M, K)."""
+    products, norms, y = rows[0], rows[1], rows[2][row]
     width = y.shape[0] // entries.shape[0]
     for m in range(entries.shape[0]):
-        block, of_row, own = y[m * width : (m + 1) * width], scores[m, row], entries[m]
-        square = _dot(block, block)
+        along, square, own = products[m, row], norms[m], entries[m]
+        block = y[m * width : (m + 1) * width]
+        size = _dot(block, block)
         for word in range(own.shape[0]):
-            own[word] = max(ZERO, (of_row[word] + of_row[word]) + square)
+            score = HALF * square[word] - along[word]
+            own[word] = max(ZERO, (score + score) + size)
 
 
 @compiled_in_place
@@ -117,24 +113,25 @@ def _only_zero(sums: Array, count: int) -> int:
 
 
 @compiled_in_place
-def _fill_nearest(
-    scores: Array, row: int, room: Room, count: int, nearest: Array
-) -> None:
+def _fill_nearest(rows: Rows, row: int, room: Room, count: int, nearest: Array) -> None:
     """The nearest codeword of each block of the row, the first of them on ties.
 
     Args:
-        scores: ‖c‖²/2 − ⟨y, c⟩, (M, n, K).
-        row: of the scores.
+        rows: products of the row become ‖c‖²/2 − ⟨y, c⟩ where there are ties.
+        row: of the rows.
         room: in which ``count`` sums of gaps were found.
         count: how many; that of the nearest codewords is zero.
         nearest: (n, M), filled at the row.
     """
     place = _only_zero(room[1][1][0], count)
-    for m in range(scores.shape[0]):
+    for m in range(nearest.shape[1]):
         if place >= 0:
             nearest[row, m] = word_at(room, m, place)
         else:
-            nearest[row, m] = _first_least(scores[m, row], room[0][1], room[0][2])
+            scores, norms = rows[0][m, row], rows[1][m]
+            for word in range(scores.shape[0]):
+                scores[word] = HALF * norms[word] - scores[word]
+            nearest[row, m] = _first_least(scores, room[0][1], room[0][2])
 
 
 @compiled_in_place
@@ -222,13 +219,13 @@ def _snap_row(
     rows: Rows, done: Done, row: int, k: int, strengths: tuple[Any, Any], desk: Desk
 ) -> None:
     """Snaps the gradient of one row."""
-    scores, y, g, codebooks = rows
+    _, _, y, g, codebooks = rows
     room, entries, inner, sides, lines, code = desk
     near, rough, offset = lines
     lows, sums = room[0][0], room[1][1]
-    _fill_entries(scores, y[row], row, entries)
+    _fill_entries(rows, row, entries)
     count, reach = find(entries, k, room)
-    _fill_nearest(scores, row, room, count, done[4])
+    _fill_nearest(rows, row, room, count, done[4])
     limit, least = limit_of_smallest(sums[0], count, k), added(lows)
     learn(room, limit, reach)
     _fill_inner(g[row], codebooks, room[1][3], inner)
@@ -261,7 +258,7 @@ def _snap_span(
 
 @compiled
 def _make_desk(rows: Rows, k: int) -> Desk:
-    num_codebooks, size = rows[3].shape[0], rows[3].shape[1]
+    num_codebooks, size = rows[1].shape
     entries = np.empty((num_codebooks, size), np.float32)
     room = make_room(entries, k)
     length = room[1][1][0].shape[0]
@@ -269,7 +266,7 @@ def _make_desk(rows: Rows, k: int) -> Desk:
     lines = (
         np.empty(length, np.float32),
         np.empty(length, np.float32),
-        np.empty(rows[1].shape[1], np.float32),
+        np.empty(rows[2].shape[1], np.float32),
     )
     code = np.empty(num_codebooks, np.uint32)
     return room, entries, np.empty_like(entries), sides, lines, code

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.quantizers.quantizer import Candidates
+from gradsnap.coders.quantizers.smallest import smallest
 from gradsnap.coders.tables import sums_of_own
 from gradsnap.compiled import kernels, spread
 
-SHORT = 48
+SHORT = 64
 """Length of the short lists tried first; a certificate tells whether it sufficed."""
 
 FEW_SUMS = 1024
@@ -25,8 +26,9 @@ FEW_SUMS = 1024
 
 ROWS_PER_THREAD = 64
 
-Fold = tuple[Tensor, Tensor]
-"""Ascending sums (n, k) and the codes behind them (n, k, folded codebooks)."""
+Fold = tuple[Tensor, Callable[[Tensor], list[Tensor]]]
+"""Ascending sums (n, k), and what finds the codewords behind some of them: from their
+ranks (n, r), a tensor (n, r) for each folded codebook."""
 
 
 def smallest_sums(tables: Tensor, k: int) -> Candidates:
@@ -98,30 +100,41 @@ def folded_sums(tables: Tensor, k: int) -> Candidates:
     length = min(SHORT, longest)
     if length ** tables.shape[1] < k:
         length = longest
-    lists = tables.topk(min(length + 1, tables.shape[2]), dim=2, largest=False)
-    found = _fold_all(lists.values[..., :length], lists.indices[..., :length], k)
+    values, words = smallest(tables, min(length + 1, tables.shape[2]))
+    found = _fold_all(values[..., :length], words[..., :length], k)
     if length < longest:
-        least = lists.values[..., 0]  # (n, M)
-        left_out = (lists.values[..., length] - least).amin(dim=1) + least.sum(dim=1)
+        least = values[..., 0]  # (n, M)
+        left_out = (values[..., length] - least).amin(dim=1) + least.sum(dim=1)
         failed = (found[0].amax(dim=1) > left_out).nonzero()[:, 0]
         if len(failed):
-            full = tables[failed].topk(longest, dim=2, largest=False)
-            again = _fold_all(full.values, full.indices, k)
+            again = _fold_all(*smallest(tables[failed], longest), k)
             found[0][failed], found[1][failed] = again
     return Candidates(*_sort(tables, found[1]))
 
 
-def _fold_all(values: Tensor, words: Tensor, k: int) -> Fold:
-    """Folds sorted lists (n, M, length) two by two until one is left, unsorted."""
-    folds = [
-        (values[:, m], words[:, m, :, None]) for m in range(values.shape[1])
-    ]  # each (n, length) and (n, length, 1)
+def _fold_all(values: Tensor, words: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Folds sorted lists (n, M, length) two by two until one is left, unsorted.
+
+    Returns:
+        Sums (n, k), and the codes behind them, (n, k, M).
+    """
+    folds = [_leaf(values[:, m], words[:, m]) for m in range(values.shape[1])]
     while len(folds) > 1:
         pairs = zip(folds[::2], folds[1::2], strict=False)
         odd = folds[-1:] if len(folds) % 2 else []
         last = len(folds) == 2
         folds = [_fold(left, right, k, last) for left, right in pairs] + odd
-    return folds[0]
+    sums, codewords = folds[0]
+    ranks = torch.arange(sums.shape[1], device=sums.device)
+    codes = words.new_empty(*sums.shape, words.shape[1])
+    for m, of_codebook in enumerate(codewords(ranks.expand_as(sums))):
+        codes[..., m] = of_codebook
+    return sums, codes
+
+
+def _leaf(values: Tensor, words: Tensor) -> Fold:
+    """The list of one codebook, sorted: entries and codewords, (n, length) each."""
+    return values, lambda ranks: [words.gather(1, ranks)]
 
 
 def _fold(left: Fold, right: Fold, k: int, last: bool) -> Fold:
@@ -133,20 +146,26 @@ def _fold(left: Fold, right: Fold, k: int, last: bool) -> Fold:
     i, j = _rank_pairs(left[0].shape[1], right[0].shape[1], k)
     i, j = i.to(left[0].device), j.to(left[0].device)
     sums = left[0].index_select(1, i) + right[0].index_select(1, j)  # (n, pairs)
-    kept = min(k, sums.shape[1])
-    best = sums.topk(kept, dim=1, largest=False, sorted=not last)
-    codes = [
-        _gather_codes(
-            side[1], at.index_select(0, best.indices.flatten()).view_as(best.indices)
-        )
-        for side, at in ((left, i), (right, j))
-    ]
-    return best.values, torch.cat(codes, dim=2)
+    best, places = smallest(sums, min(k, sums.shape[1]), ascending=not last)
+
+    def codewords(ranks: Tensor) -> list[Tensor]:
+        at = places.gather(1, ranks).flatten()
+        parts = (i.index_select(0, at), j.index_select(0, at))
+        return [
+            codeword
+            for side, part in zip((left, right), parts, strict=True)
+            for codeword in side[1](part.view_as(ranks))
+        ]
+
+    return best, codewords
 
 
 def _gather_codes(codes: Tensor, places: Tensor) -> Tensor:
-    """The codes (n, length, m) at places (n, k): (n, k, m)."""
-    return codes.gather(1, places[..., None].expand(-1, -1, codes.shape[2]))
+    """The codes (n, length, m) at places (n, k): (n, k, m); whole codes at once."""
+    rows, length, m = codes.shape
+    starts = torch.arange(0, rows * length, length, device=codes.device)[:, None]
+    at = (places + starts).flatten()
+    return codes.reshape(-1, m).index_select(0, at).view(*places.shape, m)
 
 
 @functools.lru_cache(maxsize=64)
@@ -159,5 +178,5 @@ def _rank_pairs(left: int, right: int, k: int) -> tuple[Tensor, Tensor]:
 def _sort(tables: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
     """Sums of the entries of codes (n, k, M), ascending, and the codes."""
     total = sums_of_own(tables, codes)
-    order = total.argsort(dim=1, stable=True)  # rounding may have swapped neighbours
-    return total.gather(1, order), _gather_codes(codes, order)
+    total, order = smallest(total, total.shape[1])  # rounding may have swapped some
+    return total, _gather_codes(codes, order)

@@ -32,8 +32,13 @@ INFINITE = np.float32(np.inf)
 GUESS = np.float32(1.1)
 RETRY = np.float32(1.05)
 EIGHT, EIGHTH = np.float32(8), np.float32(0.125)
-OFTEN = np.float32(0.5)
-"""The part of the bound within which k sums often lie."""
+HALF, ONE = np.float32(0.5), np.float32(1)
+"""The part of the bound within which k sums often lie, and all of it."""
+WIDER = np.float32(1.4)
+"""Rows seldom need so many times the part of the bound that others did."""
+FEW_MORE, MANY_MORE = np.float32(1.2), np.float32(1.6)
+"""So many times k sums are aimed at, first and then: estimates err, and what falls just
+short is far cheaper to fold again than to add up one by one."""
 
 fold_within, half, note = folds.fold_within, folds.half, folds.note
 
@@ -89,7 +94,8 @@ def make_room(entries: Array, k: int) -> Room:
     Returns:
         To look at a row (least entries, lanes, scratch), to fold lists (lists, sums,
         bins, codewords that occur), to add up one by one (partial sums, short lists),
-        bins, and the share of the reach that the rows before needed.
+        bins, and the shares of the reach and of the bound that the rows before needed,
+        with the bound of the last row.
     """
     num_codebooks, size = entries.shape
     lanes = np.empty(min(size, LANES), entries.dtype)
@@ -113,7 +119,7 @@ def make_room(entries: Array, k: int) -> Room:
     )
     words = np.empty(few, np.int32), np.empty(size + 1, np.int32)
     long = (partial, (np.empty(few, lanes.dtype), words[0], words[1]))
-    share = np.full(1, INFINITE, entries.dtype)
+    share = np.full(3, INFINITE, entries.dtype)
     named = (np.empty((num_codebooks, room), np.uint32), lists[2].copy())
     return looks, (lists, sums, bins, named), long, np.empty(BINS, np.int32), share
 
@@ -144,10 +150,12 @@ def find(entries: Array, k: int, room: Room) -> tuple[int, Any]:
     wide = _wide(entries.shape[0], k)
     short = entries.shape[0] > 1 and wide <= lanes.shape[0]
     reach, bound = look(entries, lows, lanes, scratch, wide if short else 1)
+    share[2] = bound
     if short and bound > TINY:
-        for part in (OFTEN, np.float32(1)):
-            limit = part * bound
-            count = fold_within((entries, lows), limit, k, room[1])
+        likely = np.float32(min(WIDER * share[1], HALF))  # of tables in any precision
+        for part, more in ((likely, FEW_MORE), (HALF, MANY_MORE), (ONE, MANY_MORE)):
+            wanted = more * np.float32(k)
+            count = fold_within((entries, lows), part * bound, k, wanted, room[1])
             if count >= k:
                 return count, reach
     guess = share[0] * GUESS * reach if reach > 0 else INFINITE
@@ -159,6 +167,7 @@ def learn(room: Room, limit: float, reach: float) -> None:
     """Lets the next row's guess follow the limit that this one needed."""
     share = room[4]
     share[0] = _next_share(share[0], limit, reach)
+    share[1] = _next_share(share[1], limit, share[2])
 
 
 @compiled_in_place

@@ -41,8 +41,6 @@ SHORT = 4096 if HAS_WIDE else 400
 FOUR = 4
 """Sums are written so many at once, some in vain: that is faster than to branch."""
 HALF, SAFELY = np.float32(0.5), np.float32(1 + 1e-5)
-MORE = np.float32(1.15)
-"""So many times as many sums as are wanted are aimed at: estimates err."""
 
 
 @compiled_in_place
@@ -103,15 +101,15 @@ def _convolve(totals: Array, counts: Array, spare: Array) -> None:
 
 
 @compiled_in_place
-def _estimate(lists: Lists, reach: Any, k: int, histograms: Array) -> Any:
-    """A limit below which about ``MORE * k`` sums lie, at most the reach."""
+def _estimate(lists: Lists, reach: Any, wanted: Any, histograms: Array) -> Any:
+    """A limit below which about as many sums lie as are wanted, at most the reach."""
     scale = COARSE / reach
     totals, counts, spare = histograms[0], histograms[1], histograms[2]
     _count(lists[0][0], lists[2][0], scale, totals)
     for m in range(1, lists[2].shape[0]):
         _count(lists[0][m], lists[2][m], scale, counts)
         _convolve(totals, counts, spare)
-    wanted, found, i = MORE * k, totals[0], 1
+    found, i = totals[0], 1
     if found >= wanted:
         return HALF / scale
     while i < COARSE and found + totals[i] < wanted:
@@ -246,6 +244,7 @@ def fold_within(
     tables: tuple[Array, Array],
     reach: Any,
     k: int,
+    wanted: Any,
     room: tuple[Lists, Sums, Bins, Named],
 ) -> int:
     """The k smallest sums of one gap per codebook, if all goes well, and some more.
@@ -256,7 +255,8 @@ def fold_within(
     Args:
         tables: entries of one row (M, K), and the least of each codebook (M,).
         reach: how far a codeword may be beyond the nearest, above zero.
-        k: how many are wanted.
+        k: how many there must be.
+        wanted: how many are aimed at.
         room: filled.
 
     Returns:
@@ -267,7 +267,7 @@ def fold_within(
     for m in range(entries.shape[0]):
         own, size = (gaps[m], words[m]), entries.shape[1]
         counts[m] = append(-lows[m], entries[m], size, reach, own, 0)
-    limit = _estimate(lists, reach, k, bins[0])
+    limit = _estimate(lists, reach, wanted, bins[0])
     for m in range(entries.shape[0]):
         counts[m] = _shorten(gaps[m], words[m], counts[m], limit)
         note(named, m, words[m], counts[m])

@@ -53,16 +53,13 @@ def follow_batch(
     dead = compiled.follow(
         words.numpy(), weights.numpy(), batch.numpy(), np.float32(decay), DEAD_SHARE
     )
-    for changed in (codebooks, counts):
-        increment_version(changed)  # torch has not seen it
+    increment_version((codebooks, counts))  # torch has not seen it
     if dead:
         split_dead(words, weights, DEAD_SHARE)
 
 
 def _kernels(*tensors: Tensor) -> ModuleType | None:
-    plain = all(
-        one.device.type == "cpu" and one.dtype == torch.float32 and one.is_contiguous()
-        for one in tensors
-    )
-    name = "gradsnap.coders.quantizers.following_compiled"
-    return kernels(name) if plain else None
+    for one in tensors:
+        if not (one.is_cpu and one.dtype is torch.float32 and one.is_contiguous()):
+            return None
+    return kernels("gradsnap.coders.quantizers.following_compiled")
