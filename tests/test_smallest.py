@@ -23,3 +23,11 @@ def test_the_smallest_are_those_that_a_sort_puts_first(
     found = best if ascending else best.sort(dim=2).values
     assert torch.equal(found, values.sort(dim=2).values[..., :k])
     assert all(len(set(row)) == k for row in places.flatten(0, 1).tolist())
+
+
+def test_an_infinity_keeps_its_place() -> None:
+    values = torch.tensor([[torch.inf, 1.0, -torch.inf, torch.inf, 0.0]])
+    best, places = smallest(values, 5)
+    assert places[0, :3].tolist() == [2, 4, 1]
+    assert sorted(places[0, 3:].tolist()) == [0, 3]
+    assert bool(best.isfinite().all())

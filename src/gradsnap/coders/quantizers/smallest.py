@@ -14,6 +14,9 @@ from gradsnap.compiled import spread
 PLACE = 2**28 - 1
 """The bits of a place: so few that rounding to a float takes them off again."""
 
+LARGEST = torch.finfo(torch.float32).max
+"""An infinity has no bits to spare: with a place it would be no number."""
+
 ROWS_PER_THREAD = 64
 
 
@@ -21,7 +24,7 @@ def smallest(values: Tensor, k: int, ascending: bool = True) -> tuple[Tensor, Te
     """The k smallest of the numbers (..., n) and their places, (..., k) each.
 
     Args:
-        values: without NaN.
+        values: without NaN; on a CPU an infinity comes back as the largest float.
         k: at most n.
         ascending: in order; else as they come.
     """
@@ -29,7 +32,7 @@ def smallest(values: Tensor, k: int, ascending: bool = True) -> tuple[Tensor, Te
     if not plain or values.shape[-1] > PLACE:
         found = values.topk(k, largest=False, sorted=ascending)
         return found.values, found.indices
-    keys = values.to(torch.float64, memory_format=torch.contiguous_format)
+    keys = values.clamp(-LARGEST, LARGEST).to(torch.float64).contiguous()
     keys.view(torch.int64).bitwise_or_(torch.arange(values.shape[-1]))
     lines = keys.view(-1, keys.shape[-1]).numpy()
     parts = max(1, min(torch.get_num_threads(), len(lines) // ROWS_PER_THREAD))
