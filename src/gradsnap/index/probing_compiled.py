@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled, compiled_strictly
+from gradsnap.compiled import compiled, compiled_in_place, compiled_strictly
 from gradsnap.index.heaps_compiled import push, sort
 
 Array = NDArray[Any]
@@ -14,7 +14,7 @@ BLOCK = 64
 """Scores of which it is counted first how many are small enough."""
 
 
-COUNTED = 1024
+COUNTED = 256
 """So many values are put into order by counting."""
 
 
@@ -114,26 +114,37 @@ def nearest_centroids(
         _fill(chosen[q], halves.shape[0])
 
 
+@compiled_in_place
+def _below(bits: Array, limit: Any) -> int:
+    """How many of bits, int32 (e,), are below a limit of their kind."""
+    found = np.int32(0)
+    for i in range(bits.shape[0]):
+        found += np.int32(bits[i] < limit)
+    return int(found)
+
+
 @compiled
 def _ranked(values: Array, order: Array, ascending: Array) -> None:
-    """Fills the order of values (K,), equal ones by their place, and them in it.
+    """Fills the order of values (K,) that are not negative, and them in it.
 
-    The rank of a value is how many are smaller: wide registers count faster than a
-    sort moves, up to a thousand values.
+    A value has the rank of how many are smaller, and of equal ones the next that is
+    free: registers count many at once, which a sort of so few does not beat.
     """
     size = values.shape[0]
-    order[:] = np.argsort(values) if size > COUNTED else np.arange(size)
-    for i in range(size if size <= COUNTED else 0):
-        rank = 0
-        for j in range(i):
-            rank += values[j] <= values[i]
-        for j in range(i + 1, size):
-            rank += values[j] < values[i]
-        order[rank] = i
+    if size > COUNTED:
+        order[:] = np.argsort(values)
+    else:
+        bits = values.view(np.int32)
+        order[:] = -1
+        for i in range(size):
+            rank = _below(bits, bits[i])
+            while order[rank] >= 0:
+                rank += 1
+            order[rank] = i
     ascending[:] = values[order]
 
 
-@compiled
+@compiled_in_place
 def _least_pairs(left: Array, right: Array, count: int, sums: Array) -> tuple[int, Any]:
     """Fills sums of the pairs that can be among the ``count`` smallest.
 
@@ -146,12 +157,17 @@ def _least_pairs(left: Array, right: Array, count: int, sums: Array) -> tuple[in
     size, filled = left.shape[0], 0
     most = left[size - 1] + right[size - 1]
     for i in range(min(size, count)):
-        length = min(size, count // (i + 1))
-        sums[filled : filled + length] = left[i] + right[:length]
-        filled += length
         enough = -(-count // (i + 1))
         if enough <= size:
             most = min(most, left[i] + right[enough - 1])
+    for i in range(min(size, count)):
+        length, first = min(size, count // (i + 1)), left[i]
+        if first + right[0] > most:
+            break
+        part = sums[filled : filled + length]
+        for j in range(length):
+            part[j] = first + right[j]
+        filled += length
     return filled, most
 
 
@@ -170,7 +186,7 @@ def _limit(sums: Array, count: int, least: Any, most: Any) -> tuple[Any, int]:
     below = 0
     while low < high:
         middle = (low + high) >> 1
-        found = _up_to(bits, middle)
+        found = _below(bits, np.int32(middle + 1))
         if found == count:
             low = high = middle
         elif found > count:
@@ -179,15 +195,6 @@ def _limit(sums: Array, count: int, least: Any, most: Any) -> tuple[Any, int]:
             low, below = middle + 1, found
     ends.view(np.int32)[0] = high
     return ends[0], count - below
-
-
-@compiled
-def _up_to(bits: Array, limit: int) -> int:
-    """How many of bits (e,) do not exceed a limit."""
-    most, found = np.int32(limit), np.int32(0)
-    for i in range(bits.shape[0]):
-        found += np.int32(bits[i] <= most)
-    return int(found)
 
 
 @compiled
