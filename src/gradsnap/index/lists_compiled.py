@@ -25,7 +25,12 @@ from gradsnap.index.shuffles_compiled import (
 )
 from gradsnap.index.sums_compiled import eight_sum, halves_sum, sum_at, sum_block
 from gradsnap.index.wide_compiled import HAS_WIDE, IDS, fetch
-from gradsnap.index.wide_lists_compiled import can_scan_wide, scan_wide
+from gradsnap.index.wide_lists_compiled import (
+    AHEAD,
+    can_scan_wide,
+    fetch_alive,
+    scan_wide,
+)
 
 Array = NDArray[Any]
 Heap = tuple[Array, Array, Array]
@@ -143,6 +148,9 @@ def _scan_shuffled(
         if p > 0 and tables.shape[0] > 1:
             table = tables[p]
             low, worst = lows_of(table, lows), INFINITE
+        if p + AHEAD < lists.shape[0]:
+            start, stop = _span(spans, lists[p + AHEAD])
+            fetch_alive(alive, start, stop)
         start, stop = _span(spans, lists[p])
         for block in range(start // SIDE_BY_SIDE, -(-stop // SIDE_BY_SIDE)):
             if heap[0][0] < SHRUNK * worst:

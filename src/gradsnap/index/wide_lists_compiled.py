@@ -82,8 +82,14 @@ def _fetch(words: Array, alive: Array, bounds: Array, at: int) -> None:
     stop = min(bounds[at + 1], first + FETCHED)
     for place in range(first, stop, LINE):
         fetch(words, place)  # type: ignore[call-arg]
+    fetch_alive(alive, first, bounds[at + 1])
+
+
+@compiled
+def fetch_alive(alive: Array, first: int, stop: int) -> None:
+    """Asks for whether the items of a list count, where not all do."""
     if alive.size:
-        for place in range(first, bounds[at + 1], WIDE):
+        for place in range(first, stop, WIDE):
             fetch(alive, place)  # type: ignore[call-arg]
 
 
