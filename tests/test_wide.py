@@ -27,7 +27,7 @@ from tests.test_filters import same, wide
 
 DIM, ITEMS, LISTS = 16, 3000, 12
 
-needs_wide = pytest.mark.skipif(not HAS_WIDE, reason="no AVX-512 VBMI")
+needs_wide = pytest.mark.skipif(not HAS_WIDE, reason="no AVX-512")
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

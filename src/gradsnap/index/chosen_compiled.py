@@ -70,7 +70,8 @@ def _choose_alive(
     for eight in range(some[0] // EIGHT, some[1] // EIGHT):
         mask = eights[eight]
         while mask != 0:
-            chosen[count] = EIGHT * eight + (lowest_bit(mask) >> 3)
+            bit: int = lowest_bit(mask)  # type: ignore[call-arg]
+            chosen[count] = EIGHT * eight + (bit >> 3)
             count += chosen[count] >= some[0]
             mask &= mask - ONE
     for at in range(max(some[0], some[1] // EIGHT * EIGHT), some[1]):
