@@ -40,9 +40,7 @@ def scan_few(
     chosen = np.empty(SOME + 1, np.int64)
     for p in range(lists.shape[0]):
         table = tables[p if tables.shape[0] > 1 else 0]
-        if p + AHEAD < lists.shape[0]:
-            later = step * lists[p + AHEAD]
-            fetch_alive(alive, bounds[later], bounds[later + 1])
+        fetch_alive(alive, spans, lists, p + AHEAD)
         start, stop = bounds[step * lists[p]], bounds[step * lists[p] + 1]
         for first in range(start // EIGHT * EIGHT, stop, SOME):
             some = (max(start, first), min(stop, first + SOME))
