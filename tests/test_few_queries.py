@@ -14,7 +14,6 @@ from gradsnap.index import (
     MultiIndex,
     lists_compiled,
     probing,
-    probing_compiled,
     scanning,
 )
 from gradsnap.index.lists import ListedIndex
@@ -63,25 +62,39 @@ def test_lists_beyond_numbers_are_lists_all_the_same(
     assert int(found.max()) < len(rows)
 
 
-def nearest_pairs(tables: Tensor, count: int) -> Tensor:
-    chosen = np.empty((len(tables), count), dtype=np.int64)
-    probing_compiled.nearest_pairs(tables.numpy(), chosen)
-    return torch.from_numpy(chosen)
-
-
-@pytest.mark.parametrize("size", [2, 16, 32])
-@pytest.mark.parametrize("share", [0.1, 1.0])
+@pytest.mark.parametrize("size", [2, 16, 32, 128, 512])
+@pytest.mark.parametrize("share", [1e-4, 0.1, 0.3, 1.0])
 def test_nearest_pairs_are_the_smallest_of_all_sums(size: int, share: float) -> None:
-    tables = drawn(3, 2, size).square()
-    count = max(1, round(share * size * size))
-    found = nearest_pairs(tables, count)
+    tables = drawn(2, 2, size).square()
+    count = min(5000, max(1, round(share * size * size)))
+    found = probing.nearest_pairs(tables, count)
     sums = (tables[:, 0, :, None] + tables[:, 1, None]).flatten(1)
-    assert torch.equal(found, sums.argsort(dim=1)[:, :count])
+    expected = sums.argsort(dim=1)[:, :count]
+    assert torch.equal(found[:, 0], expected[:, 0])
+    assert torch.equal(found.sort(dim=1).values, expected.sort(dim=1).values)
 
 
-def test_pairs_of_equal_sums_come_once_each() -> None:
-    found = nearest_pairs(torch.ones(1, 2, 8), 64)
-    assert sorted(found[0].tolist()) == list(range(64))
+@pytest.mark.parametrize("count", [1, 7, 20, 63, 64])
+@pytest.mark.parametrize("levels", [1, 2, 5])
+def test_of_pairs_with_equal_sums_as_many_come_as_are_asked_for(
+    count: int, levels: int
+) -> None:
+    tables = (levels * drawn(20, 2, 8).abs()).floor()
+    sums = (tables[:, 0, :, None] + tables[:, 1, None]).flatten(1)
+    found = probing.nearest_pairs(tables, count)
+    assert all(len(set(row)) == count for row in found.tolist())
+    ours = sums.gather(1, found).sort(dim=1).values
+    assert torch.equal(ours, sums.sort(dim=1).values[:, :count])
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_pairs_beyond_numbers_are_pairs_all_the_same(value: float) -> None:
+    tables = drawn(4, 2, 8).square()
+    tables[0], tables[1, 0], tables[2, 1, 3] = value, value, value
+    for count in (1, 30, 64):
+        found = probing.nearest_pairs(tables, count)
+        assert int(found.min()) >= 0
+        assert int(found.max()) < 64
 
 
 # --- one call for all -----------------------------------------------------------

@@ -13,6 +13,7 @@ from gradsnap.index.shuffles_compiled import (
     HAS_SHUFFLE,
     SIDE_BY_SIDE,
     limit_of,
+    living,
     lows_of,
     near,
     near_plainly,
@@ -28,6 +29,17 @@ needs_shuffle = pytest.mark.skipif(not HAS_SHUFFLE, reason="no AVX2")
 def random_blocks(count: int) -> np.ndarray:
     shape = (count, BYTES, SIDE_BY_SIDE)
     return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 200])
+def test_bits_say_which_items_count(count: int, share: float) -> None:
+    alive = np.random.default_rng(count).random(count) < share
+    for first in range(count):
+        some = alive[first : first + SIDE_BY_SIDE]
+        expected = sum(1 << i for i, counts in enumerate(some) if counts)
+        assert living(alive, first) == expected
+    assert living(np.empty(0, dtype=bool), 5) == 2**64 - 1
 
 
 def test_instructions_do_what_the_plain_loop_does() -> None:

@@ -21,13 +21,20 @@ from gradsnap.index import (
 from gradsnap.index.filtering import Marked
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.shuffles_compiled import BYTES, limit_of, lows_of, scale_of, shrink
-from gradsnap.index.wide_compiled import ENTRIES, HAS_WIDE, WIDE, near, near_plainly
+from gradsnap.index.wide_compiled import (
+    ENTRIES,
+    HAS_BYTES,
+    HAS_WIDE,
+    WIDE,
+    near,
+    near_plainly,
+)
 from gradsnap.index.wide_lists_compiled import can_scan_wide
 from tests.test_filters import same, wide
 
 DIM, ITEMS, LISTS = 16, 3000, 12
 
-needs_wide = pytest.mark.skipif(not HAS_WIDE, reason="no AVX-512 VBMI")
+needs_wide = pytest.mark.skipif(not HAS_WIDE, reason="no AVX-512")
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -94,8 +101,8 @@ def test_a_batch_finds_the_same_alone_and_in_groups(negative, monkeypatch) -> No
 
     monkeypatch.setattr(scanning, "_scan_group", noted)
     alone = index.search(queries, k=50)
-    assert bool(groups) == (negative or not HAS_WIDE)
-    monkeypatch.setattr("gradsnap.index.wide_compiled.HAS_WIDE", False)
+    assert bool(groups) == (negative or not HAS_BYTES)
+    monkeypatch.setattr("gradsnap.index.wide_compiled.HAS_BYTES", False)
     shared = index.search(queries, k=50)
     assert groups
     assert torch.equal(alone.ids, shared.ids)

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled
 from gradsnap.index.heaps_compiled import key_of, offer, push
+from gradsnap.index.shuffles_compiled import lowest_bit
 from gradsnap.index.sums_compiled import eight_sum, row_sum
 from gradsnap.index.wide_compiled import fetch
+from gradsnap.index.wide_lists_compiled import AHEAD, fetch_alive
 
 Array = NDArray[Any]
 Tuple = tuple[Any, ...]
@@ -22,6 +24,8 @@ PAIRED = 16
 SOME = 512
 """Items of which those that count are chosen first."""
 
+ONE = np.uint64(1)
+
 
 @compiled
 def scan_few(
@@ -33,9 +37,10 @@ def scan_few(
     up: meanwhile memory brings their codes.
     """
     (bounds, step), (lists, tables) = spans, own
-    chosen = np.empty(SOME, np.int64)
+    chosen = np.empty(SOME + 1, np.int64)
     for p in range(lists.shape[0]):
         table = tables[p if tables.shape[0] > 1 else 0]
+        fetch_alive(alive, spans, lists, p + AHEAD)
         start, stop = bounds[step * lists[p]], bounds[step * lists[p] + 1]
         for first in range(start // EIGHT * EIGHT, stop, SOME):
             some = (max(start, first), min(stop, first + SOME))
@@ -49,25 +54,30 @@ def _choose_alive(
 ) -> int:
     """Fills in which of some items count, and says how many; eight are asked at once.
 
+    A byte that counts is 1: the bits of eight bytes say which do.
+
     Args:
         columns: ``Columns`` as a plain tuple.
         alive: which items count, bool (n,).
         some: the first of the items, and the first behind them; at most ``SOME``.
-        chosen: positions, int64 (SOME,), filled.
+        chosen: positions, int64 (SOME + 1,), filled.
     """
     codes, short = columns[0], columns[2]
     eights = alive[: alive.size // EIGHT * EIGHT].view(np.uint64)
     count = 0
-    for eight in range(some[0] // EIGHT, -(-some[1] // EIGHT)):
-        if eight < eights.size and eights[eight] == 0:
-            continue
-        first = max(some[0], EIGHT * eight)
-        for at in range(first, min(some[1], EIGHT * (eight + 1))):
-            if alive[at]:
-                fetch(codes, at * codes.shape[1])  # type: ignore[call-arg]
-                fetch(short, at)
-                chosen[count] = at
-                count += 1
+    for eight in range(some[0] // EIGHT, some[1] // EIGHT):
+        mask = eights[eight]
+        while mask != 0:
+            bit: int = lowest_bit(mask)  # type: ignore[call-arg]
+            chosen[count] = EIGHT * eight + (bit >> 3)
+            count += chosen[count] >= some[0]
+            mask &= mask - ONE
+    for at in range(max(some[0], some[1] // EIGHT * EIGHT), some[1]):
+        chosen[count] = at
+        count += alive[at]
+    for at in chosen[:count]:
+        fetch(codes, at * codes.shape[1])  # type: ignore[call-arg]
+        fetch(short, at)
     return count
 
 

@@ -4,6 +4,7 @@ Reading a column of a million values takes longer than a search does, and a page
 script asks for the same condition again and again.
 """
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,10 +37,8 @@ class Conditions:
             InputError: it cannot be read, or names a column that is not there.
         """
         state = _state(segments, roots)
-        same = len(state) == len(self._state) and all(
-            one is other for one, other in zip(state, self._state, strict=True)
-        )
-        if not same:
+        same = len(state) == len(self._state)
+        if not same or not all(map(operator.is_, state, self._state)):
             self._state, self._known = state, {}
         known = self._known
         if where in known:

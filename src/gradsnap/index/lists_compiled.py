@@ -17,6 +17,7 @@ from gradsnap.index.shuffles_compiled import (
     BYTES,
     SIDE_BY_SIDE,
     limit_of,
+    living,
     lowest_bit,
     lows_of,
     near_here,
@@ -25,7 +26,12 @@ from gradsnap.index.shuffles_compiled import (
 )
 from gradsnap.index.sums_compiled import eight_sum, halves_sum, sum_at, sum_block
 from gradsnap.index.wide_compiled import HAS_WIDE, IDS, fetch
-from gradsnap.index.wide_lists_compiled import can_scan_wide, scan_wide
+from gradsnap.index.wide_lists_compiled import (
+    AHEAD,
+    can_scan_wide,
+    fetch_alive,
+    scan_wide,
+)
 
 Array = NDArray[Any]
 Heap = tuple[Array, Array, Array]
@@ -143,27 +149,28 @@ def _scan_shuffled(
         if p > 0 and tables.shape[0] > 1:
             table = tables[p]
             low, worst = lows_of(table, lows), INFINITE
+        fetch_alive(alive, spans, lists, p + AHEAD)
         start, stop = _span(spans, lists[p])
         for block in range(start // SIDE_BY_SIDE, -(-stop // SIDE_BY_SIDE)):
+            counted = living(alive, SIDE_BY_SIDE * block)
+            if counted == 0:
+                continue
             if heap[0][0] < SHRUNK * worst:
                 worst = heap[0][0]
                 scale = scale_of(worst, low)
                 shrink(table, lows, scale, small)
                 limit = limit_of(worst, low, scale)
-            mask = near_here(blocks, block, small, limit)  # type: ignore[call-arg]
+            near = near_here(blocks, block, small, limit)  # type: ignore[call-arg]
+            mask = near & counted
             if mask != 0:
-                _take_near(columns, alive, table, heap, (mask, block, start, stop))
+                _take_near(columns, table, heap, (mask, block, start, stop))
                 if worst < INFINITE:
                     limit = limit_of(heap[0][0], low, scale)
 
 
 @compiled
 def _take_near(
-    columns: Tuple,
-    alive: Array,
-    table: Array,
-    heap: Heap,
-    found: tuple[Any, int, int, int],
+    columns: Tuple, table: Array, heap: Heap, found: tuple[Any, int, int, int]
 ) -> None:
     """Offers the items of a block that a mask names, if they lie in their list.
 
@@ -178,7 +185,7 @@ def _take_near(
         place: int = lowest_bit(mask)  # type: ignore[call-arg]
         at = SIDE_BY_SIDE * block + place
         mask &= mask - ONE
-        if start <= at < stop and (alive.size == 0 or alive[at]):
+        if start <= at < stop:
             total = halves_sum(table, codes, place)
             if total <= distances[0]:
                 key = key_of(short, long, columns[5], at)
@@ -243,10 +250,10 @@ def scan_lists(
     for q in range(lists.shape[0]):
         heap = (heaps[0][q], heaps[1][q], heaps[2][q])
         own = (lists[q], tables[q * each : (q + 1) * each])
-        if few:
-            scan_few(columns, alive, spans, own, heap)
-        elif columns[7].size:
+        if columns[7].size:
             _scan_shuffled(columns, alive, spans, own, heap)
+        elif few:
+            scan_few(columns, alive, spans, own, heap)
         elif _scanned_wide(columns, alive, spans, own, heap):
             continue
         elif columns[4].size:

@@ -9,6 +9,7 @@ from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantiz
 from gradsnap.errors import InputError
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
+from gradsnap.index.probing import can_pair, nearest_pairs
 from gradsnap.index.rerank import Refiner
 
 
@@ -116,9 +117,11 @@ class MultiIndex(ListedIndex):
     def _nearest_lists(self, x: Tensor, count: int) -> Tensor:
         if count == 1:
             codes = self.coarse.encode(x).long()[:, None]
-        else:
-            with full_precision(x):
-                codes = self.coarse._candidates(x, count).codes  # (n, count, 2)
+            return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
+        with full_precision(x):
+            if can_pair(x):
+                return nearest_pairs(self.coarse._tables(x).entries, count)
+            codes = self.coarse._candidates(x, count).codes  # (n, count, 2)
         return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
 
     def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:

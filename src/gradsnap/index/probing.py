@@ -113,3 +113,31 @@ def smallest(scores: Tensor, count: int) -> Tensor:
 
     spread(work, range(0, len(scores), steps))
     return chosen
+
+
+def can_pair(x: Tensor) -> bool:
+    """Whether ``nearest_pairs`` is for rows like x: in single precision on a CPU."""
+    plain = x.dtype == torch.float32 and x.device.type == "cpu"
+    return plain and kernels("gradsnap.index.probing_compiled") is not None
+
+
+def nearest_pairs(tables: Tensor, count: int) -> Tensor:
+    """Pairs of codewords with the smallest sums, the nearest first.
+
+    Args:
+        tables: of two codebooks, not negative, float32 (q, 2, K).
+        count: how many, at most K².
+
+    Returns:
+        ``a · K + b``, int64 (q, count).
+    """
+    compiled: Any = kernels("gradsnap.index.probing_compiled")
+    chosen = torch.empty(len(tables), count, dtype=torch.int64)
+    rows = tables.contiguous().numpy(), chosen.numpy()
+    steps = max(FEWEST, -(-len(tables) // torch.get_num_threads()))
+
+    def work(start: int) -> None:
+        compiled.nearest_pairs(*(one[start : start + steps] for one in rows))
+
+    spread(work, range(0, len(tables), steps))
+    return chosen

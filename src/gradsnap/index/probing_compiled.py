@@ -5,13 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled, compiled_strictly
+from gradsnap.compiled import compiled, compiled_in_place, compiled_strictly
 from gradsnap.index.heaps_compiled import push, sort
 
 Array = NDArray[Any]
 
 BLOCK = 64
 """Scores of which it is counted first how many are small enough."""
+
+
+COUNTED = 256
+"""So many values are put into order by counting."""
 
 
 @compiled_strictly  # what is no number must not pass for smaller
@@ -110,65 +114,135 @@ def nearest_centroids(
         _fill(chosen[q], halves.shape[0])
 
 
-@compiled
-def _sift(sums: Array, rows: Array, size: int) -> None:
-    """Moves the root of a heap with the smallest sum first down to its place."""
-    total, row = sums[0], rows[0]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and sums[child + 1] < sums[child]:
-            child += 1
-        if sums[child] >= total:
-            break
-        sums[at], rows[at] = sums[child], rows[child]
-        at = child
-    sums[at], rows[at] = total, row
+@compiled_in_place
+def _below(bits: Array, limit: Any) -> int:
+    """How many of bits, int32 (e,), are below a limit of their kind."""
+    found = np.int32(0)
+    for i in range(bits.shape[0]):
+        found += np.int32(bits[i] < limit)
+    return int(found)
 
 
 @compiled
-def _multi_sequence(left: Array, right: Array, sums: Array, chosen: Array) -> None:
-    """Pairs of two tables (K,) by their sums; ``sums`` is room for K numbers.
+def _ranked(values: Array, order: Array, ascending: Array) -> None:
+    """Fills the order of values (K,) that are not negative, and them in it.
 
-    The multi-sequence algorithm: the next pair of every row of the first table that
-    can be next waits in a heap. The row behind the last waits once that has begun.
+    A value has the rank of how many are smaller, and of equal ones the next that is
+    free: registers count many at once, which a sort of so few does not beat.
     """
-    words, others = np.argsort(left), np.argsort(right)
-    rows = np.empty(left.shape[0], np.int64)
-    taken = np.zeros(left.shape[0], np.int64)
-    sums[0], rows[0] = left[words[0]] + right[others[0]], 0
-    size, begun = 1, 1
-    for i in range(chosen.shape[0]):
-        row = rows[0]
-        column = taken[row]
-        chosen[i] = words[row] * left.shape[0] + others[column]
-        taken[row] += 1
-        if taken[row] < left.shape[0]:
-            sums[0] = left[words[row]] + right[others[column + 1]]
+    size = values.shape[0]
+    if size > COUNTED:
+        order[:] = np.argsort(values)
+    else:
+        bits = values.view(np.int32)
+        order[:] = -1
+        for i in range(size):
+            rank = _below(bits, bits[i])
+            while order[rank] >= 0:
+                rank += 1
+            order[rank] = i
+    ascending[:] = values[order]
+
+
+@compiled_in_place
+def _least_pairs(left: Array, right: Array, count: int, sums: Array) -> tuple[int, Any]:
+    """Fills sums of the pairs that can be among the ``count`` smallest.
+
+    Of values (K,) in ascending order, the pair at ranks (i, j), from one on, has i · j
+    pairs up to its sum, itself included: with more than ``count`` it is none of them.
+
+    Returns:
+        How many sums there are, and one that at least ``count`` do not exceed.
+    """
+    size, filled = left.shape[0], 0
+    most = left[size - 1] + right[size - 1]
+    for i in range(min(size, count)):
+        enough = -(-count // (i + 1))
+        if enough <= size:
+            most = min(most, left[i] + right[enough - 1])
+    for i in range(min(size, count)):
+        length, first = min(size, count // (i + 1)), left[i]
+        if first + right[0] > most:
+            break
+        part = sums[filled : filled + length]
+        for j in range(length):
+            part[j] = first + right[j]
+        filled += length
+    return filled, most
+
+
+@compiled
+def _limit(sums: Array, count: int, least: Any, most: Any) -> tuple[Any, int]:
+    """The ``count``-th smallest of sums (e,), and how many of those equal to it count.
+
+    Found by halving the numbers between the least sum and ``most``: what is not
+    negative has the order of its bits, and registers count many at once. Any number
+    serves that as many sums do not exceed.
+    """
+    bits = sums.view(np.int32)
+    ends = np.empty(2, np.float32)
+    ends[0], ends[1] = least, most
+    low, high = np.int64(ends.view(np.int32)[0]), np.int64(ends.view(np.int32)[1])
+    below = 0
+    while low < high:
+        middle = (low + high) >> 1
+        found = _below(bits, np.int32(middle + 1))
+        if found == count:
+            low = high = middle
+        elif found > count:
+            high = middle
         else:
-            size -= 1
-            sums[0], rows[0] = sums[size], rows[size]
-        _sift(sums, rows, size)
-        if column == 0 and begun < left.shape[0]:
-            at, total = size, left[words[begun]] + right[others[0]]
-            while at > 0 and sums[(at - 1) // 2] > total:
-                sums[at], rows[at] = sums[(at - 1) // 2], rows[(at - 1) // 2]
-                at = (at - 1) // 2
-            sums[at], rows[at] = total, begun
-            size += 1
-            begun += 1
+            low, below = middle + 1, found
+    ends.view(np.int32)[0] = high
+    return ends[0], count - below
 
 
 @compiled
 def nearest_pairs(tables: Array, chosen: Array) -> None:
-    """The pairs with the smallest sums for each query, ascending.
+    """The pairs with the smallest sums for each query, the nearest one first.
 
     Args:
-        tables: of two codebooks, (q, 2, K).
-        chosen: filled with ``a · K + b``, int64 (q, count), count ≤ K².
+        tables: of two codebooks, not negative, float32 (q, 2, K).
+        chosen: filled with ``a · K + b``, int64 (q, count), count ≤ K²: by a from near
+            to far, and so by b.
     """
-    sums = np.empty(tables.shape[2], tables.dtype)
+    size, count = tables.shape[2], chosen.shape[1]
+    room = 0
+    for i in range(min(size, count)):
+        room += min(size, count // (i + 1))
+    sums = np.empty(room, np.float32)
+    order, values = np.empty((2, size), np.int64), np.empty((2, size), np.float32)
     for q in range(tables.shape[0]):
-        _multi_sequence(tables[q, 0], tables[q, 1], sums, chosen[q])
+        for half in range(2):
+            _ranked(tables[q, half], order[half], values[half])
+        left, right = values[0], values[1]
+        filled, most = _least_pairs(left, right, count, sums)
+        limit = _limit(sums[:filled], count, left[0] + right[0], most)
+        _choose(left, right, limit, order, chosen[q])
+
+
+@compiled
+def _choose(
+    left: Array, right: Array, limit: tuple[Any, int], order: Array, chosen: Array
+) -> None:
+    """Fills in the pairs up to a limit, as many as there is room for.
+
+    Args:
+        left: values of the first table, ascending, (K,).
+        right: the same of the second.
+        limit: of the sums, and how many equal to it count.
+        order: of both tables, (2, K).
+        chosen: int64 (count,), filled.
+    """
+    most, equal = limit
+    size, at = left.shape[0], 0
+    for i in range(size):
+        first = order[0, i] * size
+        for j in range(size):
+            total = left[i] + right[j]
+            if at == chosen.shape[0] or total > most or (total == most and equal == 0):
+                break
+            equal -= total == most
+            chosen[at] = first + order[1, j]
+            at += 1
+    chosen[at:] = np.arange(at, chosen.shape[0])  # only where tables are no numbers

@@ -119,12 +119,12 @@ def _one_by_one(columns: Columns, entries: Tensor) -> bool:
     """Whether queries with tables (q, M, K) do better without sharing a pass.
 
     They do where they are few, and, however many, where one query looks up 64 codes at
-    once (``wide_compiled``), in bounds that hold for entries that are not negative.
+    once (``wide_compiled``) by bytes, in bounds for entries that are not negative.
     """
     if len(entries) < (FEWEST_OF_WORDS if columns.words.size else FEWEST):
         return True
     wide = kernels("gradsnap.index.wide_compiled")
-    if wide is None or not wide.HAS_WIDE or entries.shape[2] != wide.ENTRIES:
+    if wide is None or not wide.HAS_BYTES or entries.shape[2] != wide.ENTRIES:
         return False
     return columns.words.size >= wide.WIDE and bool(entries.min() >= 0)
 

@@ -135,6 +135,39 @@ near_here = _shuffled if HAS_SHUFFLE else near_plainly
 
 
 @intrinsic
+def _alive_here(typing: Any, alive: Any, at: Any) -> Any:
+    """Which of ``SIDE_BY_SIDE`` bytes from a place on are not 0."""
+
+    def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        bytes_ = ir.VectorType(ir.IntType(8), SIDE_BY_SIDE)
+        place = builder.bitcast(builder.gep(data, [args[1]]), bytes_.as_pointer())
+        zeros = ir.Constant(bytes_, SIDE_BY_SIDE * [0])
+        bits = builder.icmp_unsigned("!=", builder.load(place, align=1), zeros)
+        mask = builder.bitcast(bits, ir.IntType(SIDE_BY_SIDE))
+        return mask if SIDE_BY_SIDE == 64 else builder.zext(mask, ir.IntType(64))
+
+    return types.uint64(alive, types.int64), write
+
+
+@compiled
+def living(alive: Array, first: int) -> Any:
+    """Which of ``SIDE_BY_SIDE`` items from a place on count: item i by bit i.
+
+    All do where ``alive`` is empty; none behind its end.
+    """
+    if alive.size == 0:
+        return np.uint64(2**64 - 1)
+    if first + SIDE_BY_SIDE <= alive.size:
+        return _alive_here(alive, first)  # type: ignore[call-arg]
+    mask = np.uint64(0)
+    for i in range(alive.size - first):
+        if alive[first + i]:
+            mask |= np.uint64(1) << np.uint64(i)
+    return mask
+
+
+@intrinsic
 def lowest_bit(typing: Any, mask: Any) -> Any:
     """The place of the lowest bit of a mask that is not 0."""
 

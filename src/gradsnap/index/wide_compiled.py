@@ -2,7 +2,8 @@
 
 What ``shuffles_compiled`` does for 16 codewords a codebook, for 256, and for codes as
 they are stored: AVX-512 turns 64 of them around in registers, and two instructions look
-up 64 bytes in a table of 256.
+up 64 bytes in a table of 256. Processors that have AVX-512 without VBMI look up 32
+words in a table of 128, in pairs of bytes, which takes three times as long.
 """
 
 from collections.abc import Sequence
@@ -29,9 +30,12 @@ IDS = 16
 """Ids of four bytes that memory brings together."""
 
 _HAS = llvmlite.binding.get_host_cpu_features()
-HAS_WIDE = all(_HAS.get(name) for name in ("avx512f", "avx512bw", "avx512vbmi"))
+HAS_WIDE = all(_HAS.get(name) for name in ("avx512f", "avx512bw"))
+HAS_BYTES = HAS_WIDE and bool(_HAS.get("avx512vbmi"))
+"""Whether bytes can be looked up, not words alone."""
 
 _VECTOR = ir.VectorType(ir.IntType(8), WIDE)
+_WORDS = ir.VectorType(ir.IntType(16), WIDE // 2)
 _NUMBER = ir.IntType(64)
 
 
@@ -49,27 +53,50 @@ def _write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     )
     first = builder.bitcast(builder.gep(words, [args[1]]), ir.IntType(8).as_pointer())
     rows = [_load(builder, first, WIDE * row) for row in range(BYTES)]
-    total = _all(0)
-    for byte, codes in enumerate(_turned(builder, rows)):
-        entries = _looked_up(builder, small, byte, codes)
-        total = _call(builder, "llvm.uadd.sat.v64i8", [total, entries])
+    total = (_sums if HAS_BYTES else _sums_of_words)(builder, small, rows)
     limits = spread_byte(builder, builder.trunc(args[3], ir.IntType(8)), WIDE)
     return builder.bitcast(builder.icmp_unsigned("<=", total, limits), _NUMBER)
 
 
+def _sums(builder: Any, small: Any, rows: Sequence[Any]) -> Any:
+    """Sums of the entries of 64 codes, a byte each; those beyond 255 are 255."""
+    total = _all(0)
+    for byte, codes in enumerate(_turned(builder, rows)):
+        entries = _looked_up(builder, small, byte, codes)
+        total = _call(builder, "llvm.uadd.sat.v64i8", [total, entries])
+    return total
+
+
+def _sums_of_words(builder: Any, small: Any, rows: Sequence[Any]) -> Any:
+    """The same in words: half of the codes at a time."""
+    halves = []
+    for half in (rows[: BYTES // 2], rows[BYTES // 2 :]):
+        total = _all(0, _WORDS)
+        words = [builder.bitcast(row, _WORDS) for row in half]
+        for place, codes in enumerate(_turned(builder, words)):
+            for byte in (0, 1):
+                entries = _looked_up_words(builder, small, 2 * place + byte, codes)
+                total = builder.add(total, entries)
+        most = _all(ALL, _WORDS)
+        total = builder.select(builder.icmp_unsigned("<", total, most), total, most)
+        halves.append(builder.trunc(total, ir.VectorType(ir.IntType(8), WIDE // 2)))
+    places = ir.Constant(ir.VectorType(ir.IntType(32), WIDE), list(range(WIDE)))
+    return builder.shuffle_vector(*halves, places)
+
+
 def _turned(builder: Any, rows: Sequence[Any]) -> Sequence[Any]:
-    """Byte j of all codes, for each j, of registers with eight codes each.
+    """Byte j, or word j, of all codes, for each j, of as many registers with codes.
 
     Two registers with the same bytes of their codes become two with half of the bytes
-    of twice as many codes; three times over.
+    of twice as many codes; three times over. With words it is twice.
     """
-    each = BYTES
+    each = len(rows)
     groups = [list(rows)]  # by their bytes: registers, in the order of the codes
     while each > 1:
         each //= 2
         groups = [
             [
-                builder.shuffle_vector(*pair, _picked(each, half))
+                builder.shuffle_vector(*pair, _picked(each, half, rows[0].type.count))
                 for pair in zip(group[::2], group[1::2], strict=True)
             ]
             for group in groups
@@ -78,12 +105,13 @@ def _turned(builder: Any, rows: Sequence[Any]) -> Sequence[Any]:
     return [group[0] for group in groups]
 
 
-def _picked(each: int, half: int) -> Any:
-    """The first or second half of every ``2 * each`` bytes of two registers."""
+def _picked(each: int, half: int, count: int) -> Any:
+    """The first or second half of every ``2 * each`` of two registers of ``count``."""
     places = [
-        2 * each * (place // each) + each * half + place % each for place in range(WIDE)
+        2 * each * (place // each) + each * half + place % each
+        for place in range(count)
     ]
-    return ir.Constant(ir.VectorType(ir.IntType(32), WIDE), places)
+    return ir.Constant(ir.VectorType(ir.IntType(32), count), places)
 
 
 def _looked_up(builder: Any, small: Any, byte: int, codes: Any) -> Any:
@@ -98,6 +126,33 @@ def _looked_up(builder: Any, small: Any, byte: int, codes: Any) -> Any:
     return builder.select(builder.icmp_signed("<", codes, _all(0)), upper, lower)
 
 
+def _looked_up_words(builder: Any, small: Any, byte: int, codes: Any) -> Any:
+    """Entries of 32 codes, the lower or the upper bytes of words, as words.
+
+    A word of the table is a pair of entries: bits 1 to 6 of a code choose two pairs of
+    128, bit 7 one of them, and bit 0 an entry.
+    """
+    quarters = [
+        builder.bitcast(_load(builder, small, ENTRIES * byte + WIDE * part), _WORDS)
+        for part in range(4)
+    ]
+    own = builder.lshr(codes, _all(8, _WORDS)) if byte % 2 else codes
+    place = builder.lshr(own, _all(1, _WORDS))
+    lower, upper = (
+        _call(builder, "llvm.x86.avx512.vpermi2var.hi.512", [one, place, other])
+        for one, other in (quarters[:2], quarters[2:])
+    )
+
+    def has(bit: int) -> Any:
+        return builder.icmp_unsigned(
+            "!=", builder.and_(own, _all(bit, _WORDS)), _all(0, _WORDS)
+        )
+
+    pairs = builder.select(has(128), upper, lower)
+    second = builder.lshr(pairs, _all(8, _WORDS))
+    return builder.and_(builder.select(has(1), second, pairs), _all(ALL, _WORDS))
+
+
 def _load(builder: Any, pointer: Any, place: int) -> Any:
     at = builder.gep(pointer, [ir.Constant(_NUMBER, place)])
     return builder.load(builder.bitcast(at, _VECTOR.as_pointer()), align=1)
@@ -105,12 +160,12 @@ def _load(builder: Any, pointer: Any, place: int) -> Any:
 
 def _call(builder: Any, name: str, args: Sequence[Any]) -> Any:
     declare: Any = cgutils.get_or_insert_function
-    kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(args))
+    kind = ir.FunctionType(args[0].type, [args[0].type] * len(args))
     return builder.call(declare(builder.module, kind, name), args)
 
 
-def _all(value: int) -> Any:
-    return ir.Constant(_VECTOR, WIDE * [value])
+def _all(value: int, kind: Any = _VECTOR) -> Any:
+    return ir.Constant(kind, kind.count * [value])
 
 
 @intrinsic

@@ -12,6 +12,7 @@ from gradsnap.index.shuffles_compiled import (
     BYTES,
     least,
     limit_of,
+    living,
     lowest_bit,
     lows_of,
     scale_of,
@@ -58,7 +59,8 @@ def scan_wide(
     low, scale, limit, worst = lows_of(tables[0], lows), np.float32(0), ALL, INFINITE
     for p in range(lists.shape[0]):
         if p + AHEAD < lists.shape[0]:
-            _fetch(words, alive, bounds, step * lists[p + AHEAD])
+            _fetch(words, bounds, step * lists[p + AHEAD])
+        fetch_alive(alive, spans, lists, p + AHEAD)
         stop = bounds[step * lists[p] + 1]
         for at in range(bounds[step * lists[p]], stop, WIDE):
             if heap[0][0] < SHRUNK * worst:
@@ -68,22 +70,27 @@ def scan_wide(
                 limit = limit_of(worst, low, scale)
             first = min(at, words.size - WIDE)  # nothing beyond the last code is read
             mask = near_here(words, first, small, limit)  # type: ignore[call-arg]
-            mask = _inside(mask, at - first, stop - at)
+            mask = _inside(mask & living(alive, first), at - first, stop - at)
             if mask != 0:
-                _take(columns, alive, tables[0], heap, (mask, at))
+                _take(columns, tables[0], heap, (mask, at))
                 if worst < INFINITE:
                     limit = limit_of(heap[0][0], low, scale)
 
 
 @compiled
-def _fetch(words: Array, alive: Array, bounds: Array, at: int) -> None:
-    """Asks for the first codes of a list that comes later, and whether they count."""
+def _fetch(words: Array, bounds: Array, at: int) -> None:
+    """Asks for the first codes of a list that comes later."""
     first = bounds[at]
-    stop = min(bounds[at + 1], first + FETCHED)
-    for place in range(first, stop, LINE):
+    for place in range(first, min(bounds[at + 1], first + FETCHED), LINE):
         fetch(words, place)  # type: ignore[call-arg]
-    if alive.size:
-        for place in range(first, bounds[at + 1], WIDE):
+
+
+@compiled
+def fetch_alive(alive: Array, spans: Tuple, lists: Array, p: int) -> None:
+    """Asks for which items of the p-th of some lists count, where not all do."""
+    if alive.size and p < lists.shape[0]:
+        bounds, step = spans
+        for place in range(bounds[step * lists[p]], bounds[step * lists[p] + 1], WIDE):
             fetch(alive, place)  # type: ignore[call-arg]
 
 
@@ -97,9 +104,7 @@ def _inside(mask: Any, before: int, count: int) -> Any:
 
 
 @compiled
-def _take(
-    columns: Tuple, alive: Array, table: Array, heap: Tuple, found: tuple[Any, int]
-) -> None:
+def _take(columns: Tuple, table: Array, heap: Tuple, found: tuple[Any, int]) -> None:
     """Offers the items behind a place that a mask names.
 
     As ``offer`` does, which would be handed all columns for each item anew: that takes
@@ -113,9 +118,8 @@ def _take(
     while mask != 0:
         at: int = first + lowest_bit(mask)  # type: ignore[call-arg]
         mask &= mask - ONE
-        if alive.size == 0 or alive[at]:
-            total = eight_sum(flat, words[at])
-            if total <= distances[0]:
-                key = key_of(short, long, columns[5], at)
-                if total < distances[0] or key < keys[0]:
-                    push(distances, keys, places, (total, key, columns[6] + at))
+        total = eight_sum(flat, words[at])
+        if total <= distances[0]:
+            key = key_of(short, long, columns[5], at)
+            if total < distances[0] or key < keys[0]:
+                push(distances, keys, places, (total, key, columns[6] + at))
