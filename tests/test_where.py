@@ -170,6 +170,12 @@ def test_what_cannot_be_read_is_a_sentence(index, text, words) -> None:
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("digits", [20, 308, 309, 5000])
+def test_numbers_of_any_length_are_compared(index, names, digits) -> None:
+    assert list(index.select(f"size < {'9' * digits}")) == names
+    assert len(index.select(f"size < -{'9' * digits}")) == 0
+
+
 def test_names_of_columns() -> None:
     assert list(parse("a = 1 or not (b < 2 and `c d` is null)").names()) == [
         "a",

@@ -31,6 +31,8 @@ LONGEST = 10_000
 """Letters of a condition."""
 DEEPEST = 50
 """Brackets and ``not`` within each other."""
+FLOAT_DIGITS = 308
+"""A longer whole number is compared as infinity."""
 
 TOKENS = re.compile(
     r"""\s*(?:
@@ -247,9 +249,7 @@ class _Reader:
         token = self._next
         self.place += 1
         if token.kind == "number":
-            return (
-                float(token.text) if re.search("[.eE]", token.text) else int(token.text)
-            )
+            return _number(token.text)
         if token.kind == "text":
             return token.text
         if token.kind == "keyword" and token.text in ("true", "false"):
@@ -272,8 +272,8 @@ class _Reader:
 
 
 def _number(text: str) -> float:
-    """A whole number as such where it is one of a usual length."""
-    whole = text.lstrip("+-").isdecimal() and len(text) < len(str(2**63))
+    """A whole number as such, but for one longer than any float."""
+    whole = text.lstrip("+-").isdecimal() and len(text) <= FLOAT_DIGITS
     return int(text) if whole else float(text)
 
 
