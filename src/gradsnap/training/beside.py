@@ -151,12 +151,9 @@ def _tried(name: str, ready: Settled, folder: Path, run: dict[str, Any]) -> Mode
     if (folder / WEIGHTS).exists():
         return load(folder)
     logger.info("training to compare: %s", name)
-    config = changed(ready.config, data={"cache": _cache(ready, folder.parent)})
+    cache = ready.config.data.cache or str(folder.parent / "cache")
+    config = changed(ready.config, data={"cache": cache})
     return _trained(ready._replace(config=config), folder, run)
-
-
-def _cache(ready: Settled, out: Path) -> str:
-    return ready.config.data.cache or str(out / "cache")
 
 
 def _trained(ready: Settled, folder: Path, run: dict[str, Any]) -> Model:
