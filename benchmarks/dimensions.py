@@ -10,15 +10,14 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from benchmarks import report
-from benchmarks.study import FOLDER, SEEDS, Cell, opened
+from benchmarks.study import SEEDS, Cell, opened
 from benchmarks.study_cells import PLAIN
 from benchmarks.study_page import put_table
 from benchmarks.study_rows import StudyRow
 from benchmarks.vectors import Setting
-from gradsnap.experiments.cache import RunCache
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.means import Mean
-from gradsnap.experiments.runs import Outcome, outcome
+from gradsnap.experiments.runs import Outcome
 from gradsnap.training.settings import changed
 
 LENGTHS = (32, 64, 128, 192)
@@ -98,6 +97,6 @@ def _measured(cell: Cell, row: StudyRow, dim: int) -> LengthRow:
 
 def _outcome(cell: Cell, row: StudyRow, dim: int, seed: int) -> Outcome:
     config = changed(cell.as_chosen(row, seed), network={"dim": dim})
-    found = outcome(config, RunCache(FOLDER / "lengths"))
+    found = cell.finished(config, "lengths")
     report.say(f"{row.data}, {row.layout}, {row.method}, {dim}-d, seed {seed}")
     return found

@@ -13,17 +13,16 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from benchmarks import report
-from benchmarks.study import FOLDER, Cell, opened
+from benchmarks.study import Cell, opened
 from benchmarks.study_cells import KEPT, METHODS, PLAIN, SNAPPED
 from benchmarks.study_page import put_table
 from benchmarks.study_rows import StudyRow, kept_row, row_of
 from benchmarks.vectors import Setting
 from gradsnap.evaluation import spread
-from gradsnap.experiments.cache import RunCache
 from gradsnap.experiments.contenders import Choice
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.means import Mean
-from gradsnap.experiments.runs import Outcome, outcome
+from gradsnap.experiments.runs import Outcome
 
 RESULTS = report.RESULTS / "seeds.json"
 
@@ -151,7 +150,7 @@ def _with_seeds(cell: Cell, row: StudyRow, seeds: int) -> StudyRow:
 
 
 def _outcome(cell: Cell, row: StudyRow, seed: int) -> Outcome:
-    found = outcome(cell.as_chosen(row, seed), RunCache(FOLDER / "runs"))
+    found = cell.finished(cell.as_chosen(row, seed))
     what = f"{row.data}, {row.layout}, {row.method}, seed {seed}"
     report.say(f"{what}: {found.code_map:.3f} ({found.seconds:.1f} s)")
     return found

@@ -26,6 +26,7 @@ from gradsnap.experiments.contenders import Choice, Contender
 from gradsnap.experiments.layouts import Layout
 from gradsnap.experiments.runs import Outcome, outcome
 from gradsnap.training import TrainingConfig, make_config
+from gradsnap.training.beside import once_more
 
 FOLDER = CACHE.parent / "study"
 SEEDS = 3
@@ -104,7 +105,7 @@ def row_key(task: Task, layout: Layout, method: Contender) -> str:
         "method": asdict(replace(method, rates=task.rates)),
         "seeds": SEEDS,
     }
-    return name_of(about)
+    return name_of(about | ({"once more": True} if task.once_more else {}))
 
 
 def settings_of(task: Task) -> dict[str, dict[str, Any]]:
@@ -134,7 +135,7 @@ class Cell:
         """The row of a method: what suits it is chosen, then run with every seed."""
         best = method.choices()[0] if self.setting.quick else self.chosen(method)
         seeds = range(1 if self.setting.quick else SEEDS)
-        runs = [self.outcome(method, best, seed) for seed in seeds]
+        runs = [self.finished(self.config(method, best, seed)) for seed in seeds]
         return row_of(key, self.task.name, self.layout, method, best, runs)
 
     def chosen(self, method: Contender) -> Choice:
@@ -158,6 +159,25 @@ class Cell:
             f"{where}: validation {found.validation_map:.3f} ({found.seconds:.1f} s)"
         )
         return found
+
+    def finished(self, config: TrainingConfig, folder: str = "runs") -> Outcome:
+        """The figures of one run, as it is when nothing is left to choose.
+
+        What the validation part said is said of the run that it took no part in.
+        """
+        cache = RunCache(FOLDER / folder)
+        first = outcome(config, cache)
+        if not self.task.once_more:
+            return first
+        if first.step is None:
+            raise RuntimeError(f"{cache.folder} has runs without their step: remove it")
+        again = outcome(once_more(config, first.step, first.fitted_to), cache)
+        return replace(
+            again,
+            validation_map=first.validation_map,
+            fitted_to=first.fitted_to,
+            seconds=first.seconds + again.seconds,
+        )
 
     def config(self, method: Contender, choice: Choice, seed: int) -> TrainingConfig:
         """The configuration of one run."""

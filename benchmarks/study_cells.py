@@ -150,6 +150,14 @@ class Task:
     """Learning rates to choose from."""
     classes: int = 10
 
+    @property
+    def once_more(self) -> bool:
+        """Whether a network is trained once more, on its validation part too.
+
+        As `gradsnap train` does where that part is searched like what trained.
+        """
+        return self.settings.get("data") == SHARE
+
     def recipes(self, layout: Layout) -> tuple[str, ...]:
         """What `gradsnap train` chooses from for a layout, its own recipe first."""
         about = layout.bits, layout.codebook_size, self.classes

@@ -27,7 +27,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_model_is_the_one_that_is_trained_alone(source: Path, tmp_path) -> None:
+def test_what_is_kept_is_trained_once_more(source: Path, tmp_path: Path) -> None:
     config = config_for(source)
     alone = run_training(config, tmp_path / "alone")
     plain = run_training(config_for(source, "layer.name=plain"), tmp_path / "plain")
@@ -37,11 +37,42 @@ def test_the_model_is_the_one_that_is_trained_alone(source: Path, tmp_path) -> N
     assert both is not None
     figures = both.card["beside"]["figures"]
     assert figures == {"trained": alone.card["figures"], "plain": plain.card["figures"]}
-    kept = alone if both.card["beside"]["kept"] == "trained" else plain
-    assert torch.equal(weights(both), weights(kept))
+    is_ours = both.card["beside"]["kept"] == "trained"
+    first, words = (alone, ()) if is_ours else (plain, ("layer.name=plain",))
+    chosen = first.card["step"], first.card["coder_fitted_to"]
+    again = beside.once_more(config_for(source, *words), *chosen)
+    once = run_training(again, tmp_path / "once")
+    assert once is not None
+    assert torch.equal(weights(both), weights(once))
+    assert both.card["figures"] == once.card["figures"]
+    assert not torch.equal(weights(both), weights(first))
+    assert both.card["validation_by_source"] == first.card["validation_by_source"]
     assert not (tmp_path / "both" / "plain").exists()
+    assert not (tmp_path / "both" / "trained").exists()
     written = json.loads((tmp_path / "both" / "card.json").read_text())
     assert written["beside"] == both.card["beside"]
+
+
+@pytest.mark.parametrize("worth", [-2.0, 2.0])
+def test_where_new_items_are_searched_the_first_run_is_the_last(
+    worth: float, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "WORTH", worth)  # plain always wins, or never
+    options = "{queries_per_class=5, training_per_class=8, training_in_database=false}"
+    words = ["data.protocol=paper", f"data.protocol_options={options}"]
+    config = config_for(source, *words)
+    assert not settled(config).split.validates_on_training
+    named = ["layer.name=plain"] if worth < 0 else []
+    alone = run_training(config_for(source, *words, *named), tmp_path / "alone")
+    model = run_beside_plain(config, tmp_path / "m")
+    assert alone is not None
+    assert model is not None
+    assert torch.equal(weights(model), weights(alone))
+    assert model.card["figures"] == alone.card["figures"]
+    assert torch.equal(weights(gs.load(tmp_path / "m")), weights(alone))
+    assert (tmp_path / "m" / "log.jsonl").is_file()
+    kept = {"plain", "trained"} & {one.name for one in (tmp_path / "m").iterdir()}
+    assert not kept
 
 
 @pytest.mark.parametrize("worth", [-2.0, 2.0])

@@ -192,6 +192,9 @@ def test_validation_searches_new_items_where_the_database_is_new() -> None:
     assert not as_set(paper.validation_database) & as_set(paper.train)
     mostly = PaperProtocol(2, 60).with_validation(0.4).split(labels)  # 60 of 98
     assert torch.equal(mostly.validation_database, mostly.train)
+    assert mostly.validates_on_training
+    assert not paper.validates_on_training
+    assert not PaperProtocol(2, 60).split(labels).validates_on_training
 
 
 def test_fraction_serves_uneven_classes_and_several_labels() -> None:

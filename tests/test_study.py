@@ -3,16 +3,19 @@
 import math
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks import study
 from benchmarks.study import COMMON, Cell
 from benchmarks.study_cells import (
     LAYOUTS,
     METHODS,
     PLAIN,
     RECIPE,
+    SHARE,
     SNAPPED,
     TASKS,
     Labelled,
@@ -41,6 +44,9 @@ from gradsnap.experiments.cache import RunCache, name_of
 from gradsnap.experiments.means import Mean
 from gradsnap.experiments.runs import Outcome, about_run, outcome
 from gradsnap.layers import LAYERS
+from gradsnap.training import TrainingConfig
+from gradsnap.training.beside import once_more
+from gradsnap.training.defaults import settled
 
 MIXED, _ = RECIPE["pq"]
 
@@ -221,6 +227,33 @@ def test_a_finished_run_is_not_run_again(
     ]
 
 
+@pytest.mark.parametrize("settings", [TASKS[0].settings, {"data": SHARE}])
+def test_a_run_is_made_once_more_where_its_validation_part_is_searched(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = replace(TASKS[0], settings=settings)
+    cell = Cell(task, LAYOUTS[2], task.file(Setting(), tmp_path), Setting())
+    config = cell.config(METHODS[0], METHODS[0].choices()[0], seed=0)
+    assert task.once_more == settled(config).split.validates_on_training
+    runs = []
+
+    def trained(config: TrainingConfig, _: object) -> Outcome:
+        runs.append(config)
+        figure = 0.1 * len(runs)
+        return Outcome(figure, figure, 0.5, 0.5, 0.5, "train", 3.0, step=300)
+
+    monkeypatch.setattr(study_runs, "_trained", trained)
+    monkeypatch.setattr(study, "FOLDER", tmp_path)
+    found = cell.finished(config)
+    assert len(runs) == 1 + task.once_more
+    assert found.code_map == 0.1 * len(runs)
+    assert (found.validation_map, found.fitted_to) == (0.1, "train")
+    last = runs[-1]
+    share, steps = (0.0, 300) if task.once_more else (0.3, 400)
+    assert (last.data.validation, last.run.steps) == (share, steps)
+    assert last.coder.refit == ("train" if task.once_more else "best")
+
+
 def test_a_run_is_named_by_its_vectors_not_by_their_place(tmp_path: Path) -> None:
     def named(folder: str, value: float) -> str:
         vectors = np.full((4, 2), value, dtype=np.float32)
@@ -240,6 +273,9 @@ def test_a_short_run_gives_every_figure(tmp_path: Path) -> None:
     )
     snapping = next(one for one in METHODS if one.name == "snapping")
     config = cell.config(snapping, snapping.choices()[0], seed=0)
+    again = outcome(once_more(config, 4, "database"), RunCache(tmp_path / "runs"))
+    assert (again.step, again.fitted_to) == (4, "database")
+    assert again.validation_map == 0
     found = asdict(outcome(config, RunCache(tmp_path / "runs")))
     assert found.pop("fitted_to") in ("none", "train", "database")
     assert len(found.pop("points")) == len(found.pop("precisions")) > 5

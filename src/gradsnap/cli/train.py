@@ -255,14 +255,18 @@ OTHERS = {
 }
 """What is trained in one command, in words."""
 
+BEFORE = "these codes, before the validation part trained too"
+"""What is kept, as it was compared with the others."""
+
 
 def _beside(card: dict[str, Any]) -> dict[str, Any]:
-    """How the other networks of the run would have done."""
+    """How the networks of the run did when the best was chosen."""
     beside = card.get("beside", {"figures": {}})
+    names = OTHERS | {beside.get("kept", ""): BEFORE}
     return {
-        f"{card['title']} of {OTHERS[name]}": figures.get(
+        f"{card['title']} of {names[name]}": figures.get(
             f"code_{card['figure']}", "not measured"
         )
         for name, figures in beside["figures"].items()
-        if name != beside["kept"]
+        if name != beside["kept"] or figures != card["figures"]
     }

@@ -43,7 +43,8 @@ class Outcome:
     """The figures of one trained network."""
 
     validation_map: float
-    """Code MAP on the validation part: the only figure that a choice may look at."""
+    """Code MAP on the validation part, the only figure that a choice may look at; 0
+    without one."""
     code_map: float
     """On the queries, as all below."""
     float_map: float
@@ -62,6 +63,8 @@ class Outcome:
     recall: float | None = None
     """Of a query's ten nearest items by floats, the share among its ten nearest by
     codes; None in runs that were kept before it was measured."""
+    step: int | None = None
+    """The best by the validation part, the last without one; None as above."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,13 @@ def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
     data = config.data.model_copy(update={"protocol": model.card["protocol"]["name"]})
     split, rules = divided(dataset, data), measures.rules(data.protocol)
     ask = (split.validation, split.validation_database)
-    chosen_by = _Ranking(model, dataset, ask, rules).by_codes()
+    chosen_by = (
+        _Ranking(model, dataset, ask, rules).by_codes().map if len(ask[0]) else 0.0
+    )
     asked = _Ranking(model, dataset, (split.queries, split.database), rules)
     codes, floats = asked.by_codes(), asked.by_floats()
     return Outcome(
-        validation_map=chosen_by.map,
+        validation_map=chosen_by,
         code_map=codes.map,
         float_map=floats.map,
         precision=precision_at(codes, NEAREST),
@@ -129,6 +134,7 @@ def _trained(config: TrainingConfig, measures: Measures) -> Outcome:
         precisions=list(codes.precision),
         conformity=conformity,
         recall=asked.recall(),
+        step=model.card["step"],
     )
 
 

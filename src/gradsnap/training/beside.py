@@ -3,6 +3,10 @@
 Where codes are plenty a plain network's codes can be as good. Where they are scarce,
 items as their codes with snapped gradients can be better than a soft choice. So each is
 trained on the same split, the validation part chooses, and the card has all figures.
+Where most of the database trains, what is kept is trained once more, on the validation
+part too: nothing is left to choose by it, and it is searched like the rest. Codes of
+items that trained rank far better than codes of others, most of all by codewords that
+learned (docs/study.md).
 """
 
 import json
@@ -14,10 +18,11 @@ from typing import Any
 
 from gradsnap.errors import InputError
 from gradsnap.files import write_text
-from gradsnap.inference.model import CARD, CONFIG, WEIGHTS, Model, load
+from gradsnap.inference.model import CARD, WEIGHTS, Model, load
 from gradsnap.layers import build_layer
 from gradsnap.methods import METHODS
 from gradsnap.methods.method import is_scarce
+from gradsnap.training.by_labels import ByLabels
 from gradsnap.training.config import TrainingConfig
 from gradsnap.training.defaults import Settled, settled, with_parts
 from gradsnap.training.learner import new_coder, trunk_is_kept
@@ -55,9 +60,10 @@ def run_beside_plain(
     """Trains as ``run_training`` does, and a plain network with the same settings.
 
     Where codes are scarce and nobody named a layer, a third one is trained with snapped
-    codes. The model in ``out`` is the one whose codes rank best on the validation part,
-    and ``card["beside"]`` says how all rank on the queries. Where training more than
-    once would take long, or there is nothing to compare, it is ``run_training``.
+    codes. The one whose codes rank best on the validation part is kept, and where that
+    part is searched, trained once more with it. ``card["beside"]`` says how all of them
+    ranked on the queries before. Where training more than once would take long, or
+    there is nothing to compare, it is ``run_training``.
 
     Returns:
         The model, on the first of several processes; None on the others.
@@ -69,17 +75,20 @@ def run_beside_plain(
         if not is_quick(ready, network_from):
             return train_settled(ready, out, **run)
     _check_layer(ready.config)  # before the others take their minutes
-    others = {
-        name: _other_model(name, ready._replace(config=one), out / name)
-        for name, one in others_of(config, ready).items()
+    tried = others_of(config, ready) | {"trained": ready.config}
+    models = {
+        name: _tried(name, ready._replace(config=one), out / name, run)
+        for name, one in tried.items()
     }
-    model = train_settled(ready, out, **run)
-    if model is None:
-        return None
-    chosen = _chosen({"trained": model} | others, out)
-    for name in others:
-        shutil.rmtree(out / name)
-    return chosen
+    about = _compared(models)
+    kept = about["kept"]
+    first, one = models[kept].card, ready._replace(config=tried[kept])
+    model = _finished(one, first, out, out / kept, run)
+    model.card["beside"] = about
+    write_text(out / CARD, json.dumps(model.card, indent=2) + "\n")
+    for name in tried:
+        shutil.rmtree(out / name, ignore_errors=True)  # one may have moved
+    return model
 
 
 def others_of(given: TrainingConfig, ready: Settled) -> dict[str, TrainingConfig]:
@@ -121,38 +130,77 @@ def _check_layer(config: TrainingConfig) -> None:
     build_layer(config.layer.name or "plain", coder, **config.layer.options)
 
 
-def _other_model(name: str, ready: Settled, folder: Path) -> Model:
-    """The model of another run, trained or, if that was done before, opened."""
+def once_more(config: TrainingConfig, step: int, fitted_to: str) -> TrainingConfig:
+    """The same run on the validation part too, with what was chosen by it before.
+
+    Args:
+        config: of the first run.
+        step: the best of that run; there are no more.
+        fitted_to: what its coder was fitted to, or "none".
+    """
+    return changed(
+        config,
+        data={"validation": 0.0},
+        run={"steps": step},
+        coder={"refit": fitted_to},
+    )
+
+
+def _tried(name: str, ready: Settled, folder: Path, run: dict[str, Any]) -> Model:
+    """The model of a run, trained or, if that was done before, opened."""
     if (folder / WEIGHTS).exists():
         return load(folder)
+    logger.info("training to compare: %s", name)
     cache = ready.config.data.cache or str(folder.parent / "cache")
-    logger.info("training a %s network first, for comparison", name)
     config = changed(ready.config, data={"cache": cache})
-    model = train_settled(ready._replace(config=config), folder)
+    return _trained(ready._replace(config=config), folder, run)
+
+
+def _trained(ready: Settled, folder: Path, run: dict[str, Any]) -> Model:
+    model = train_settled(ready, folder, **run)
     if model is None:
         raise InputError("several processes train one network: give --no-beside-plain")
     return model
 
 
-def _chosen(models: dict[str, Model], out: Path) -> Model:
-    """Writes the best of them into the folder, with the figures of all.
+def _finished(
+    ready: Settled, first: dict[str, Any], out: Path, folder: Path, run: dict[str, Any]
+) -> Model:
+    """The kept model in the folder ``out``, trained once more where that is of use.
 
-    The first is there already, and another is kept only if that is worth something.
+    Args:
+        ready: the run that is kept.
+        first: its card.
+        out: the model folder.
+        folder: of that run.
+        run: further arguments of ``train_settled``.
     """
-    judged = {name: _judged(model.card) for name, model in models.items()}
+    labelled = isinstance(ready.supervision, ByLabels)
+    if not (labelled and ready.split.validates_on_training):
+        for path in folder.iterdir():
+            shutil.move(path, out / path.name)
+        return load(out)
+    logger.info("training what is kept once more, on the validation part too")
+    config = once_more(ready.config, first["step"], first["coder_fitted_to"])
+    split = ready.supervision.split(config.data)
+    model = _trained(ready._replace(config=config, split=split), out, run)
+    validated = {name: first[name] for name in first if name.startswith("validation_")}
+    model.card.update(validated, facts=first["facts"] | model.card["facts"])
+    return model
+
+
+def _compared(models: dict[str, Model]) -> dict[str, Any]:
+    """Which model is kept, and the figures of all.
+
+    The one that was asked for, unless another is better by ``WORTH``.
+    """
+    judged = {name: _judged(models[name].card) for name in ("trained", *models)}
     kept = "trained"
     for name, figure in judged.items():
         if figure > judged[kept] + WORTH:
             kept = name
-    model = models[kept]
-    figures = {name: one.card["figures"] for name, one in models.items()}
-    model.card["beside"] = {"kept": kept, "figures": figures, "validation": judged}
-    if kept == "trained":
-        write_text(out / CARD, json.dumps(model.card, indent=2) + "\n")
-        return model
-    (out / WEIGHTS).unlink()  # a folder without weights is not complete
-    model.save(out, (out / kept / CONFIG).read_text(encoding="utf-8"))
-    return load(out)
+    figures = {name: models[name].card["figures"] for name in judged}
+    return {"kept": kept, "figures": figures, "validation": judged}
 
 
 def _judged(card: dict[str, Any]) -> float:

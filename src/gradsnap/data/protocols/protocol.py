@@ -48,6 +48,15 @@ class Split:
         return len(self.train)
 
     @property
+    def validates_on_training(self) -> bool:
+        """Whether validation queries search what trains, since most of the database is.
+
+        The validation part then belongs to the database, too, as items that are new.
+        """
+        searched = self.validation_database
+        return len(self.validation) > 0 and torch.equal(searched, self.train)
+
+    @property
     def hash(self) -> str:
         """16 hexadecimal digits that name the split: sha256 of its index lists."""
         digest = hashlib.sha256()
