@@ -127,8 +127,9 @@ def test_without_anything_to_compare_it_is_a_single_run(
     assert "beside" not in model.card
 
 
-def test_an_interrupted_pair_of_runs_goes_on(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_an_interrupted_set_of_runs_goes_on(
+    runs: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_for(source)
     whole = run_beside_plain(config, tmp_path / "whole")
@@ -137,7 +138,7 @@ def test_an_interrupted_pair_of_runs_goes_on(
 
     def stopping(ready, out, **options):
         calls.append(out)
-        if len(calls) == 2:
+        if len(calls) == runs:
             raise KeyboardInterrupt
         return train(ready, out, **options)
 
@@ -145,11 +146,34 @@ def test_an_interrupted_pair_of_runs_goes_on(
         patch.setattr(beside, "train_settled", stopping)
         with pytest.raises(KeyboardInterrupt):
             run_beside_plain(config, tmp_path / "parts")
+    if runs > 1:  # one is finished
+        with pytest.raises(InputError, match=r"run\.seed: 0 is not 7"):
+            run_beside_plain(config_for(source, "run.seed=7"), tmp_path / "parts")
     parts = run_beside_plain(config, tmp_path / "parts")
     assert whole is not None
     assert parts is not None
     assert parts.card["beside"] == whole.card["beside"]
     assert torch.equal(weights(whole), weights(parts))
+
+
+@pytest.mark.parametrize("name", ["copytree", "move"])
+def test_a_kill_while_the_model_is_put_in_its_place_loses_nothing(
+    name: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(beside.shutil, name, killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_beside_plain(config_for(source), tmp_path / "m")
+    calls = []
+    monkeypatch.setattr(beside, "train_settled", lambda *_, **__: calls.append(1))
+    model = run_beside_plain(config_for(source), tmp_path / "m")
+    assert calls == []
+    assert model is not None
+    assert set(model.card["beside"]["figures"]) == {"trained", "plain"}
+    assert "cache =" not in (tmp_path / "m" / "config.toml").read_text()
 
 
 def card(floats: float, codes: float, bits: int = 32, **more: Any) -> dict[str, Any]:

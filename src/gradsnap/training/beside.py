@@ -18,7 +18,7 @@ from typing import Any
 
 from gradsnap.errors import InputError
 from gradsnap.files import write_text
-from gradsnap.inference.model import CARD, WEIGHTS, Model, load
+from gradsnap.inference.model import CARD, CONFIG, WEIGHTS, Model, load
 from gradsnap.layers import build_layer
 from gradsnap.methods import METHODS
 from gradsnap.methods.method import is_scarce
@@ -28,7 +28,13 @@ from gradsnap.training.defaults import Settled, settled, with_parts
 from gradsnap.training.learner import new_coder, trunk_is_kept
 from gradsnap.training.processes import joined_processes
 from gradsnap.training.run import check_free, device_of, train_settled
-from gradsnap.training.settings import changed
+from gradsnap.training.settings import (
+    changed,
+    differing,
+    make_config,
+    read_toml,
+    to_toml,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +43,15 @@ QUICK = ("head", "mlp", "small")
 
 OURS = ("codes", "snapped-codes", "snapping")
 """Methods that a plain network may stand in for; who names a rival wants the rival."""
+
+AGAIN = "once-more"
+TOLD = {
+    "plain": "a plain network, to compare with",
+    "snapped": "a network with snapped codes, to compare with",
+    "trained": "a network for its codes",
+    AGAIN: "what is kept once more, on the validation part too",
+}
+"""What is trained, by the folder it lies in."""
 
 WORTH = 1e-3
 """What another run must gain on the validation part to be kept."""
@@ -82,13 +97,15 @@ def run_beside_plain(
     }
     about = _compared(models)
     kept = about["kept"]
-    first, one = models[kept].card, ready._replace(config=tried[kept])
-    model = _finished(one, first, out, out / kept, run)
+    one, model = ready._replace(config=tried[kept]), models[kept]
+    if isinstance(one.supervision, ByLabels) and one.split.validates_on_training:
+        kept, one, model = AGAIN, *_again(one, model.card, out / AGAIN, run)
     model.card["beside"] = about
-    write_text(out / CARD, json.dumps(model.card, indent=2) + "\n")
-    for name in tried:
-        shutil.rmtree(out / name, ignore_errors=True)  # one may have moved
-    return model
+    write_text(out / kept / CARD, json.dumps(model.card, indent=2) + "\n")
+    _place(out / kept, one.config, out)
+    for name in (*tried, AGAIN):
+        shutil.rmtree(out / name, ignore_errors=True)
+    return load(out)
 
 
 def others_of(given: TrainingConfig, ready: Settled) -> dict[str, TrainingConfig]:
@@ -148,45 +165,56 @@ def once_more(config: TrainingConfig, step: int, fitted_to: str) -> TrainingConf
 
 def _tried(name: str, ready: Settled, folder: Path, run: dict[str, Any]) -> Model:
     """The model of a run, trained or, if that was done before, opened."""
-    if (folder / WEIGHTS).exists():
-        return load(folder)
-    logger.info("training to compare: %s", name)
     cache = ready.config.data.cache or str(folder.parent / "cache")
     config = changed(ready.config, data={"cache": cache})
-    return _trained(ready._replace(config=config), folder, run)
-
-
-def _trained(ready: Settled, folder: Path, run: dict[str, Any]) -> Model:
-    model = train_settled(ready, folder, **run)
+    if (folder / WEIGHTS).exists():
+        _check_same(config, folder)
+        return load(folder)
+    logger.info("training %s", TOLD[name])
+    model = train_settled(ready._replace(config=config), folder, **run)
     if model is None:
         raise InputError("several processes train one network: give --no-beside-plain")
     return model
 
 
-def _finished(
-    ready: Settled, first: dict[str, Any], out: Path, folder: Path, run: dict[str, Any]
-) -> Model:
-    """The kept model in the folder ``out``, trained once more where that is of use.
+def _check_same(config: TrainingConfig, folder: Path) -> None:
+    """Refuses what another command left in a folder where it was stopped."""
+    others = differing(make_config(read_toml(folder / CONFIG)), config)
+    if others:
+        raise InputError(
+            f"{folder} is of another configuration ({'; '.join(others[:5])}): use those "
+            "settings, or another folder"
+        )
+
+
+def _again(
+    ready: Settled, first: dict[str, Any], folder: Path, run: dict[str, Any]
+) -> tuple[Settled, Model]:
+    """What is kept, trained once more.
 
     Args:
         ready: the run that is kept.
-        first: its card.
-        out: the model folder.
-        folder: of that run.
+        first: its card; what validation said stands in the new one, too.
+        folder: to train in.
         run: further arguments of ``train_settled``.
     """
-    labelled = isinstance(ready.supervision, ByLabels)
-    if not (labelled and ready.split.validates_on_training):
-        for path in folder.iterdir():
-            shutil.move(path, out / path.name)
-        return load(out)
-    logger.info("training what is kept once more, on the validation part too")
     config = once_more(ready.config, first["step"], first["coder_fitted_to"])
-    split = ready.supervision.split(config.data)
-    model = _trained(ready._replace(config=config, split=split), out, run)
+    again = ready._replace(config=config, split=ready.supervision.split(config.data))
+    model = _tried(AGAIN, again, folder, run)
     validated = {name: first[name] for name in first if name.startswith("validation_")}
     model.card.update(validated, facts=first["facts"] | model.card["facts"])
-    return model
+    return again, model
+
+
+def _place(folder: Path, config: TrainingConfig, out: Path) -> None:
+    """Puts a run into the model folder, its weights last.
+
+    Without them no folder is complete, so a command that is killed here goes on.
+    """
+    weights = shutil.ignore_patterns(WEIGHTS)
+    shutil.copytree(folder, out, ignore=weights, dirs_exist_ok=True)
+    write_text(out / CONFIG, to_toml(config))
+    shutil.move(folder / WEIGHTS, out / WEIGHTS)
 
 
 def _compared(models: dict[str, Model]) -> dict[str, Any]:
