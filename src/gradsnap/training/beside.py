@@ -182,8 +182,8 @@ def _check_same(config: TrainingConfig, folder: Path) -> None:
     others = differing(make_config(read_toml(folder / CONFIG)), config)
     if others:
         raise InputError(
-            f"{folder} is of another configuration ({'; '.join(others[:5])}): use those "
-            "settings, or another folder"
+            f"{folder} is of another configuration ({'; '.join(others[:5])}): use "
+            "those settings, or another folder"
         )
 
 
