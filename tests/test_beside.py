@@ -1,6 +1,7 @@
 """A plain network beside a run: both trained, the better one kept."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ def test_a_kill_while_the_model_is_put_in_its_place_loses_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(beside.shutil, name, killed)
+        patch.setattr(shutil, name, killed)
         with pytest.raises(KeyboardInterrupt):
             run_beside_plain(config_for(source), tmp_path / "m")
     calls = []
