@@ -11,10 +11,16 @@ import torch
 import gradsnap as gs
 from gradsnap.errors import InputError
 from gradsnap.inference.model import Model
-from gradsnap.training import beside, run, run_beside_plain, run_training
+from gradsnap.training import (
+    beside,
+    make_config,
+    run,
+    run_beside_plain,
+    run_training,
+)
 from gradsnap.training.advice import advice
 from gradsnap.training.defaults import settled
-from tests.training_runs import clusters, config_for
+from tests.training_runs import SETTINGS, clusters, config_for
 
 
 def weights(model: Model) -> torch.Tensor:
@@ -119,13 +125,27 @@ def test_who_names_a_layer_or_has_codes_to_spare_gets_no_third_run(
         assert list(beside.others_of(config, settled(config))) == ["plain"]
 
 
-@pytest.mark.parametrize("alone", ["layer.name=plain", "data.validation=0.0"])
-def test_without_anything_to_compare_it_is_a_single_run(
-    alone: str, source: Path, tmp_path: Path
+def test_without_a_validation_part_it_is_a_single_run(
+    source: Path, tmp_path: Path
 ) -> None:
-    model = run_beside_plain(config_for(source, alone), tmp_path / "m")
+    model = run_beside_plain(config_for(source, "data.validation=0.0"), tmp_path / "m")
     assert model is not None
     assert "beside" not in model.card
+
+
+@pytest.mark.parametrize("own", ["layer.name=plain", "method.name=dhn"])
+def test_what_stands_alone_trains_on_the_same_items(
+    own: str, source: Path, tmp_path: Path
+) -> None:
+    """Cards whose training parts differ could not be compared."""
+    data = SETTINGS["data"] | {"source": str(source)}
+    tables = SETTINGS | {"data": data, "coder": {"bits": 8}}
+    alone = run_beside_plain(make_config(tables, [own]), tmp_path / "alone")
+    both = run_beside_plain(config_for(source), tmp_path / "both")
+    assert alone is not None
+    assert both is not None
+    assert list(alone.card["beside"]["figures"]) == ["trained"]
+    assert alone.card["card"]["split_hashes"] == both.card["card"]["split_hashes"]
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3])

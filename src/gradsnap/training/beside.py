@@ -48,7 +48,7 @@ AGAIN = "once-more"
 TOLD = {
     "plain": "a plain network, to compare with",
     "snapped": "a network with snapped codes, to compare with",
-    "trained": "a network for its codes",
+    "trained": "the network",
     AGAIN: "what is kept once more, on the validation part too",
 }
 """What is trained, by the folder it lies in."""
@@ -87,10 +87,11 @@ def run_beside_plain(
     run: dict[str, Any] = {"tensorboard": tensorboard, "network_from": network_from}
     with joined_processes(device_of(config)) as processes:
         ready = settled(config, network_from, processes)
-        if not is_quick(ready, network_from):
+        others = others_of(config, ready)
+        if not (is_quick(ready, network_from) and (others or trains_again(ready))):
             return train_settled(ready, out, **run)
     _check_layer(ready.config)  # before the others take their minutes
-    tried = others_of(config, ready) | {"trained": ready.config}
+    tried = others | {"trained": ready.config}
     models = {
         name: _tried(name, ready._replace(config=one), out / name, run)
         for name, one in tried.items()
@@ -98,7 +99,7 @@ def run_beside_plain(
     about = _compared(models)
     kept = about["kept"]
     one, model = ready._replace(config=tried[kept]), models[kept]
-    if isinstance(one.supervision, ByLabels) and one.split.validates_on_training:
+    if trains_again(one):
         kept, one, model = AGAIN, *_again(one, model.card, out / AGAIN, run)
     model.card["beside"] = about
     write_text(out / kept / CARD, json.dumps(model.card, indent=2) + "\n")
@@ -111,11 +112,15 @@ def run_beside_plain(
 def others_of(given: TrainingConfig, ready: Settled) -> dict[str, TrainingConfig]:
     """The configurations that are tried beside a run, by name, the simplest first.
 
+    None beside a rival, or a network that is plain itself.
+
     Args:
         given: what the user wrote; a layer that was named is what the user wants.
         ready: the run.
     """
     config = ready.config
+    if config.method.name not in OURS or config.layer.name == "plain":
+        return {}
     layer = {"name": "plain", "options": {}, "first": {}}
     coder = {"learn": "stream"}  # without a layer no loss may depend on codewords
     others = {"plain": changed(config, layer=layer, coder=coder)}
@@ -130,14 +135,22 @@ def others_of(given: TrainingConfig, ready: Settled) -> dict[str, TrainingConfig
 
 
 def is_quick(ready: Settled, network_from: str | None) -> bool:
-    """Whether a plain network beside it is worth its time: a head, or a small one."""
+    """Whether training more than once is worth its time: a head, or a small network."""
     config = ready.config
     network = config.network
     alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
     learned = network.start != "kept-axes" and len(ready.split.validation) > 0
-    compared = config.method.name in OURS and config.layer.name != "plain" and learned
     small = network_from is None and (trunk_is_kept(config) or network.name in QUICK)
-    return alone and compared and small
+    return alone and learned and small
+
+
+def trains_again(ready: Settled) -> bool:
+    """Whether what is kept is trained on the validation part too, which is searched.
+
+    Whatever the method: networks are compared that saw the same items.
+    """
+    labelled = isinstance(ready.supervision, ByLabels)
+    return labelled and ready.split.validates_on_training
 
 
 def _check_layer(config: TrainingConfig) -> None:
