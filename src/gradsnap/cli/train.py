@@ -255,8 +255,8 @@ OTHERS = {
 }
 """What is trained in one command, in words."""
 
-BEFORE = "these codes, before the validation part trained too"
-"""What is kept, as it was compared with the others."""
+BEFORE = "these codes, trained once"
+"""What is kept, as it was compared with the others: without the validation part."""
 
 
 def _beside(card: dict[str, Any]) -> dict[str, Any]:
