@@ -40,8 +40,10 @@ CASES = (
     Case("mnist", Layout(2, 4), PLAIN, 10),
     Case("mnist", Layout(1, 16), PLAIN, 10),
     Case("voc, several labels", Layout(2, 4), PLAIN, 10),
-    Case("voc, several labels", Layout(2, 16), PLAIN, 40),
-    Case("voc, several labels", Layout(2, 16), "snapping", 40),
+    Case("voc, several labels", Layout(2, 16), PLAIN, 20),
+    Case(
+        "voc, several labels", Layout(2, 16), "snapping through codes, mixed, OPQ", 20
+    ),
     Case("digits", Layout(1, 16), SNAPPED, 40),
     Case("tiny-imagenet, unseen classes", Layout(2, 256), "plain + OPQ", 20),
 )
