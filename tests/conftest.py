@@ -193,6 +193,15 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Two threads in torch, whatever the machine has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A browser without a window, for pages; with the mark ``needs_browser``."""

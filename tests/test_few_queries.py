@@ -132,11 +132,28 @@ def test_one_call_gives_what_its_steps_give(
     some = index.filter([i for i in range(0, 500, 3) if i in index])
     few = index.filter([i for i in range(0, 500, 20) if i in index])
     given: list[dict[str, Any]] = [{}, {"within": some}, {"within": few}]
-    assert index._few(queries) is not None
+    assert index._together(queries) is not None
     ours = [index.search(queries, 7, **options) for options in given]
-    monkeypatch.setattr(ListedIndex, "_few", lambda self, rows: None)
+    monkeypatch.setattr(ListedIndex, "_together", lambda self, rows: None)
     steps = [index.search(queries, 7, **options) for options in given]
     assert all(map(same, ours, steps))
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+@pytest.mark.parametrize("kind", ["inverted", "short codes", "multi"])
+def test_a_query_finds_the_same_alone_and_among_others(
+    kind: str, segments: int, two_threads: None
+) -> None:
+    index = listed(kind) if segments == 2 else listed(kind).compact()
+    assert len(index.items.segments) == segments
+    queries = drawn(45, 16, seed=9)
+    some = torch.tensor([i for i in range(0, 500, 3) if i in index])
+    for within in (None, some, index.filter(some)):
+        together = index.search(queries, 7, within=within)
+        for at in (0, 17, 44):
+            alone = index.search(queries[at : at + 1], 7, within=within)
+            assert torch.equal(alone.ids[0], together.ids[at])
+            assert torch.equal(alone.distances[0], together.distances[at])
 
 
 # --- two codes a byte -----------------------------------------------------------

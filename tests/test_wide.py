@@ -211,7 +211,7 @@ def test_what_is_prepared_follows_the_index(monkeypatch: pytest.MonkeyPatch) -> 
 
     def steps() -> Any:
         with monkeypatch.context() as patched:
-            patched.setattr(ListedIndex, "_few", lambda self, rows: None)
+            patched.setattr(ListedIndex, "_together", lambda self, rows: None)
             return index.search(query, 5)
 
     def changed(before: Any) -> Any:

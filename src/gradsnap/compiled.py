@@ -5,14 +5,16 @@ cached on disk. Each has a twin in torch, which serves on CUDA and wherever numb
 be installed.
 """
 
+import collections
 import contextlib
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -142,9 +144,43 @@ def spread(work: Callable[[Job], object], jobs: Sequence[Job]) -> None:
 
 
 def on_threads(work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
-    """What ``work`` gives for every job, in order, on as many threads as torch uses."""
-    threads = min(torch.get_num_threads(), len(jobs))
-    if threads <= 1:
+    """What ``work`` gives for every job, in order, on as many threads as torch uses.
+
+    This thread is one of them and begins at once; the others are kept from call to
+    call, for beginning a thread takes longer than many a kernel. Where they are busy,
+    this one does all. If jobs fail, the error is that of the first of them.
+    """
+    others = min(torch.get_num_threads(), len(jobs)) - 1
+    if others <= 0:
         return [work(job) for job in jobs]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, jobs))
+    waiting = collections.deque(range(len(jobs)))
+    found: dict[int, Result] = {}
+    failed: dict[int, Exception] = {}
+
+    def take() -> None:
+        with contextlib.suppress(IndexError):  # nothing is waiting any more
+            while True:
+                at = waiting.popleft()
+                try:
+                    found[at] = work(jobs[at])
+                except Exception as error:
+                    failed[at] = error
+
+    tasks = [_threads().submit(take) for _ in range(others)]
+    try:
+        take()
+    finally:
+        waiting.clear()  # where a person interrupts this one
+        wait([task for task in tasks if not task.cancel()])
+    for at in sorted(failed):
+        raise failed[at]
+    return [found[at] for at in range(len(jobs))]
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="gradsnap")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 from gradsnap.index.heaps_compiled import key_of, offer, push
 from gradsnap.index.shuffles_compiled import lowest_bit
 from gradsnap.index.sums_compiled import eight_sum, row_sum
@@ -27,17 +27,16 @@ SOME = 512
 ONE = np.uint64(1)
 
 
-@compiled
+@compiled_in_place
 def scan_few(
-    columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple
+    columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple, room: Tuple
 ) -> None:
     """Where most items do not count: nothing is added up for those.
 
     Some items at a time are asked whether they count, before the first of them is added
     up: meanwhile memory brings their codes.
     """
-    (bounds, step), (lists, tables) = spans, own
-    chosen = np.empty(SOME + 1, np.int64)
+    (bounds, step), (lists, tables), chosen = spans, own, room[3]
     for p in range(lists.shape[0]):
         table = tables[p if tables.shape[0] > 1 else 0]
         fetch_alive(alive, spans, lists, p + AHEAD)
@@ -48,7 +47,7 @@ def scan_few(
             _take_chosen(columns, table, heap, chosen[:count])
 
 
-@compiled
+@compiled_in_place
 def _choose_alive(
     columns: Tuple, alive: Array, some: tuple[int, int], chosen: Array
 ) -> int:
@@ -81,7 +80,7 @@ def _choose_alive(
     return count
 
 
-@compiled
+@compiled_in_place
 def _take_chosen(columns: Tuple, table: Array, heap: Tuple, chosen: Array) -> None:
     """Offers items at positions (r,), as ``offer`` does, which is handed more."""
     codes, bias, short, long = columns[0], columns[1], columns[2], columns[3]
@@ -94,7 +93,7 @@ def _take_chosen(columns: Tuple, table: Array, heap: Tuple, chosen: Array) -> No
                 push(distances, keys, places, (total, key, columns[6] + at))
 
 
-@compiled
+@compiled_in_place
 def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -> None:
     """Scans the items at positions (r,), any order, for each query.
 
@@ -112,7 +111,7 @@ def scan_chosen(columns: Tuple, positions: Array, tables: Array, heaps: Tuple) -
             _take_chosen(columns, tables[q], heap, positions)
 
 
-@compiled
+@compiled_in_place
 def _take_words(columns: Tuple, table: Array, heap: Tuple, chosen: Array) -> None:
     """The same for codes of eight bytes, which are read as one number."""
     words, flat, distances = columns[4], table.reshape(table.size), heap[0]

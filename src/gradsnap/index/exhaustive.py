@@ -9,14 +9,15 @@ from torch import Tensor
 from gradsnap.arrays import Given
 from gradsnap.coders.coder import full_precision
 from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.block_tables import FEW
 from gradsnap.index.best import Best
-from gradsnap.index.few import Turned, array_of, result_of, search_whole
 from gradsnap.index.filtering import scan_allowed
 from gradsnap.index.index import Config, Index
 from gradsnap.index.probing import is_plain
 from gradsnap.index.queries import Queries, SearchResult
 from gradsnap.index.scanning import FAST_SIZE, float_tables, list_kernel, scan_all
 from gradsnap.index.searching import Parts
+from gradsnap.index.together import Turned, array_of, result_of, search_whole
 
 if TYPE_CHECKING:
     from gradsnap.index.fastscan import FastScan
@@ -74,7 +75,8 @@ class ExhaustiveIndex(Index):
             return None
         some, coder = allowed[0], self.coder
         plain = isinstance(coder, Quantizer) and is_plain(queries, coder.dim)
-        if not plain or not some.kept or list_kernel() is None:
+        few = plain and len(queries) < FEW
+        if not few or not some.kept or list_kernel() is None:
             return None
         if type(k) is not int or not 1 <= k <= self.items.segments[0].live:
             return None

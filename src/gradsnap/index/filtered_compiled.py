@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 
 
-@compiled
+@compiled_in_place
 def choose(
     ids: Array, first: int, inverse: Array, mask: Array, positions: Array
 ) -> int:
@@ -44,7 +44,7 @@ def choose(
     return count
 
 
-@compiled
+@compiled_in_place
 def mark(ids: Array, first: int, count: int, marks: Array) -> int:
     """Sets the bits of ids that lie in ``first`` up to ``first + count``.
 
@@ -76,7 +76,7 @@ def mark(ids: Array, first: int, count: int, marks: Array) -> int:
     return different
 
 
-@compiled
+@compiled_in_place
 def unmark(
     keys: tuple[Array, Array], marks: Array, spans: Array, lists: Array, mask: Array
 ) -> None:

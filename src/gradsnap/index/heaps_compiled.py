@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 
 
-@compiled
+@compiled_in_place
 def push(distances: Array, keys: Array, places: Array, new: tuple[Any, ...]) -> None:
     """Replaces the root of a heap (k,) by ``new`` (distance, key, place) and sifts."""
     distance, key, place = new
@@ -42,7 +42,7 @@ def push(distances: Array, keys: Array, places: Array, new: tuple[Any, ...]) -> 
     places[at] = place
 
 
-@compiled
+@compiled_in_place
 def key_of(short: Array, long: Array, first: int, at: int) -> Any:
     """The id of the item at a position, by ``ids32``, ``ids64`` or ``first``."""
     if short.size:
@@ -52,7 +52,7 @@ def key_of(short: Array, long: Array, first: int, at: int) -> Any:
     return np.int64(first + at)
 
 
-@compiled
+@compiled_in_place
 def offer(
     heap: tuple[Array, Array, Array], columns: tuple[Any, ...], value: Any, at: int
 ) -> None:
@@ -66,7 +66,7 @@ def offer(
         push(distances, keys, places, (value, key, np.int64(columns[6] + at)))
 
 
-@compiled
+@compiled_in_place
 def merge(heap: tuple[Array, Array, Array], found: tuple[Array, Array, Array]) -> None:
     """Puts the items of one heap into another."""
     distances, keys, places = heap
@@ -77,7 +77,7 @@ def merge(heap: tuple[Array, Array, Array], found: tuple[Array, Array, Array]) -
             push(distances, keys, places, new)
 
 
-@compiled
+@compiled_in_place
 def sort(distances: Array, keys: Array, places: Array) -> None:
     """A heap (k,) to ascending order: its root, the worst, goes last, and so on."""
     for last in range(distances.shape[0] - 1, 0, -1):
@@ -87,7 +87,7 @@ def sort(distances: Array, keys: Array, places: Array) -> None:
         distances[last], keys[last], places[last] = worst, key, place
 
 
-@compiled
+@compiled_in_place
 def sort_heaps(heaps: tuple[Any, ...]) -> None:
     """Heaps (q, k) to ascending order by distance, then key, in place."""
     distances, keys, places = heaps

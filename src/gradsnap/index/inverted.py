@@ -7,11 +7,11 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
-from gradsnap.index.few import Coarse
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
 from gradsnap.index.probing import Centroids
 from gradsnap.index.rerank import Refiner
+from gradsnap.index.together import Coarse
 
 ROWS_PER_LIST = 64
 """Centroids are learned from at most so many rows a list."""

@@ -12,26 +12,28 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
+from gradsnap.coders.quantizers.block_tables import block_tables
+from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.best import Best
 from gradsnap.index.columns import Columns
-from gradsnap.index.few import (
-    NO_HALVES,
-    Coarse,
-    Few,
-    Prepared,
-    array_of,
-    result_of,
-    turned,
-)
 from gradsnap.index.filtering import Allowed
 from gradsnap.index.index import Index
-from gradsnap.index.probing import MOST_SMALLEST, is_few, is_plain
+from gradsnap.index.probing import MOST_SMALLEST, is_ordered, is_plain
 from gradsnap.index.queries import Queries, SearchResult
 from gradsnap.index.rerank import Refiner
 from gradsnap.index.scanning import Lists, float_tables, list_kernel, scan_own
 from gradsnap.index.searching import Parts
 from gradsnap.index.segments import GivenIds, Segment
+from gradsnap.index.together import (
+    NO_HALVES,
+    Coarse,
+    Prepared,
+    Together,
+    array_of,
+    result_of,
+    turned,
+)
 from gradsnap.index.tuning import Tuning, tune
 
 Array = NDArray[Any]
@@ -196,24 +198,23 @@ class ListedIndex(Index):
     ) -> SearchResult | None:
         if self.refiner is not None or rerank or len(self.items.segments) != 1:
             return None
-        few = self._few(queries) if is_plain(queries, self.coder.dim) else None
-        if few is None or type(k) is not int or not 1 <= k <= few.ready.live:
+        made = self._together(queries) if is_plain(queries, self.coder.dim) else None
+        if made is None or type(k) is not int or not 1 <= k <= made.ready.live:
             return None
-        found = few.search(allowed, k)
+        found = made.search(allowed, k)
         return None if found is None else result_of(found, self.items)
 
     def _scan(self, queries: Queries, best: Best, allowed: Parts) -> None:
-        few = self._few(queries.rows) if is_few(queries.rows) else None
-        if few is None:
+        made = self._together(queries.rows)
+        if made is None:
             self._scan_many(queries, best, allowed)
         else:
-            few.scan(allowed, best)
+            made.scan(allowed, best)
 
-    def _few(self, rows: Tensor) -> Few | None:
-        """What a kernel needs that does all for a few queries; None if it cannot."""
+    def _together(self, rows: Tensor) -> Together | None:
+        """What a kernel needs that does all for queries; None if it cannot."""
         count = min(self._probes, self.num_lists)
-        fits = not self.residual and 1 < count <= MOST_SMALLEST
-        if not fits or list_kernel() is None:
+        if not self._is_ordered(rows, count) or list_kernel() is None:
             return None
         blocks, cells = self.coder._in_blocks(rows), self._in_cells(rows)
         if blocks is None or cells is None:
@@ -221,7 +222,19 @@ class ListedIndex(Index):
         prepared = self._prepared(cells[1], blocks[1])
         near = array_of(cells[0])
         same = blocks[0] is cells[0]
-        return Few(prepared, (near, near if same else array_of(blocks[0])), count)
+        return Together(prepared, (near, near if same else array_of(blocks[0])), count)
+
+    def _is_ordered(self, rows: Tensor, count: int) -> bool:
+        """Whether tables of rows are made in order of dimension, as kernels do."""
+        several = not self.residual and 1 < count <= MOST_SMALLEST
+        return several and is_ordered(rows, count)
+
+    def _tables(self, rows: Tensor, count: int) -> Tables:
+        """Tables of rows, to the bit as a kernel makes them that does all."""
+        blocks = self.coder._in_blocks(rows) if self._is_ordered(rows, count) else None
+        if blocks is None:
+            return self.coder._tables(rows)
+        return Tables(block_tables(*blocks), rows.new_zeros(len(rows)))
 
     def _prepared(self, words: Tensor, codebooks: Tensor) -> Prepared:
         """What kernels need of the index as it is; made once."""
@@ -239,7 +252,7 @@ class ListedIndex(Index):
         if self.residual:
             rows = self._left(rows.repeat_interleave(count, 0), lists.flatten())
         with full_precision(rows):  # they were checked when the search began
-            made = self.coder._tables(rows)
+            made = self._tables(rows, count)
         entries = float_tables(made, self.items.constant)
         numbers = lists.cpu().numpy()
         for at, columns in enumerate(self.items.columns()):

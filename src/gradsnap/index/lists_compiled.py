@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
-from gradsnap.index.chosen_compiled import scan_few
+from gradsnap.compiled import compiled, compiled_in_place
+from gradsnap.index.chosen_compiled import SOME, scan_few
 from gradsnap.index.heaps_compiled import key_of, offer, push
 from gradsnap.index.shuffles_compiled import ALL as ALL_NEAR
 from gradsnap.index.shuffles_compiled import (
@@ -25,7 +25,7 @@ from gradsnap.index.shuffles_compiled import (
     shrink,
 )
 from gradsnap.index.sums_compiled import eight_sum, halves_sum, sum_at, sum_block
-from gradsnap.index.wide_compiled import HAS_WIDE, IDS, fetch
+from gradsnap.index.wide_compiled import ENTRIES, HAS_WIDE, IDS, fetch
 from gradsnap.index.wide_lists_compiled import (
     AHEAD,
     can_scan_wide,
@@ -41,6 +41,9 @@ Near = tuple[Any, Any]
 Own = tuple[Array, Array]
 """Lists (p,) of one query, and its tables (1 or p, M, K)."""
 Tuple = tuple[Any, ...]
+Room = tuple[Array, Array, Array, Array]
+"""Small tables, the least entries (M,) of codebooks, sums or a table (WORDS,), and
+positions (SOME + 1,)."""
 
 WORDS = 2048
 """Entries of a table of eight codebooks of 256."""
@@ -65,29 +68,39 @@ BLOCK = 256
 """Codes added up before they are compared with the worst result."""
 
 
-@compiled
+@compiled_in_place
 def _span(spans: Spans, number: int) -> tuple[int, int]:
     """Where a list begins and ends."""
     bounds, step = spans
     return bounds[step * number], bounds[step * number + 1]
 
 
-@compiled
+@compiled_in_place
 def _fill(flat: Array, table: Array) -> None:
     """Fills flat (2048,) with a table (8, 256), or with sums of pairs of (≤ 16, 16)."""
     if table.shape[1] > PAIRED:
-        flat[:] = table.reshape(WORDS)
+        entries = table.reshape(WORDS)
+        for i in range(WORDS):
+            flat[i] = entries[i]
         return
-    flat[:] = 0
-    for m in range(0, table.shape[0], 2):
-        for high in range(PAIRED):
-            part = flat[128 * m + PAIRED * high : 128 * m + PAIRED * (high + 1)]
-            part[:] = table[m]
-            if m + 1 < table.shape[0]:
-                part += table[m + 1, high]
+    for pair in range(BYTES):
+        _fill_pair(flat[ENTRIES * pair : ENTRIES * (pair + 1)], table[2 * pair :])
 
 
-@compiled
+@compiled_in_place
+def _fill_pair(sums: Array, table: Array) -> None:
+    """Sums (256,) of the entries of the first two codebooks of a table, or of one."""
+    for high in range(PAIRED):
+        for low in range(PAIRED):
+            total = np.float32(0)
+            if table.shape[0] > 0:
+                total = table[0, low]
+            if table.shape[0] > 1:
+                total += table[1, high]
+            sums[PAIRED * high + low] = total
+
+
+@compiled_in_place
 def _take(columns: Tuple, alive: Array, table: Array, heap: Heap, near: Near) -> Any:
     """Offers an item that may be near; what others must not be farther than.
 
@@ -100,9 +113,9 @@ def _take(columns: Tuple, alive: Array, table: Array, heap: Heap, near: Near) ->
     return heap[0][0] * (SLACK if paired else np.float32(1))
 
 
-@compiled
+@compiled_in_place
 def _scan_words(
-    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap, room: Room
 ) -> None:
     """Codes of eight bytes, two at a time: one comparison serves for both.
 
@@ -110,8 +123,7 @@ def _scan_words(
     list does; unsigned positions spare a look at their sign.
     """
     lists, tables = own
-    words, table = columns[4], tables[0]
-    flat = np.empty(WORDS, np.float32)
+    words, table, flat = columns[4], tables[0], room[2]
     _fill(flat, table)
     worst = heap[0][0] * SLACK
     for p in range(lists.shape[0]):
@@ -135,15 +147,13 @@ def _scan_words(
             at += TWO
 
 
-@compiled
+@compiled_in_place
 def _scan_shuffled(
-    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap, room: Room
 ) -> None:
     """Codes of 16 codewords a codebook, many at a time; see ``shuffles_compiled``."""
     lists, tables = own
-    blocks, table = columns[7], tables[0]
-    small = np.zeros((2 * BYTES, PAIRED), np.uint8)
-    lows = np.empty(table.shape[0], np.float32)
+    blocks, table, small, lows = columns[7], tables[0], room[0], room[1]
     low, scale, limit, worst = lows_of(table, lows), np.float32(0), ALL_NEAR, INFINITE
     for p in range(lists.shape[0]):
         if p > 0 and tables.shape[0] > 1:
@@ -168,7 +178,7 @@ def _scan_shuffled(
                     limit = limit_of(heap[0][0], low, scale)
 
 
-@compiled
+@compiled_in_place
 def _take_near(
     columns: Tuple, table: Array, heap: Heap, found: tuple[Any, int, int, int]
 ) -> None:
@@ -193,19 +203,18 @@ def _take_near(
                     push(distances, keys, places, (total, key, columns[6] + at))
 
 
-@compiled
+@compiled_in_place
 def _scan_blocks(
-    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap, room: Room
 ) -> None:
     """Any codes, a block of them at a time."""
     lists, tables = own
     worst = heap[0][0]
-    buffer = np.empty(BLOCK, np.float32)
     for p in range(lists.shape[0]):
         first, last = _span(spans, lists[p])
         for start in range(first, last, BLOCK):
             stop = min(start + BLOCK, last)
-            sums = buffer[: stop - start]
+            sums = room[2][: stop - start]
             codes, bias = columns[0][start:stop], columns[1][start:stop]
             sum_block(sums, codes, bias, tables[p if tables.shape[0] > 1 else 0])
             for i in range(stop - start):
@@ -214,15 +223,24 @@ def _scan_blocks(
                     worst = heap[0][0]
 
 
-@compiled
+@compiled_in_place
 def _scanned_wide(
-    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap
+    columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap, room: Room
 ) -> bool:
     """Whether ``scan_wide`` could scan them, and has."""
     if not HAS_WIDE or not can_scan_wide(columns[4], own[1]):
         return False
-    scan_wide(columns, alive, spans, own, heap)
+    scan_wide(columns, alive, spans, own, heap, room)
     return True
+
+
+@compiled
+def _room(columns: Tuple, tables: Array) -> Room:
+    """What scans write to on their way, for all queries."""
+    size = PAIRED if columns[7].size else ENTRIES
+    small = np.zeros((WORDS // size, size), np.uint8)
+    lows, sums = np.empty(tables.shape[1], np.float32), np.empty(WORDS, np.float32)
+    return small, lows, sums, np.empty(SOME + 1, np.int64)
 
 
 @compiled
@@ -245,18 +263,32 @@ def scan_lists(
         tables: float32 (t, M, K); one a query, or one for each of its lists.
         heaps: distances, keys and places, (q, k) each, changed in place.
     """
-    alive, few = counted
+    room = _room(columns, tables)
+    _scan_each(columns, counted, spans, (lists, tables), heaps, room)
+
+
+@compiled_in_place
+def _scan_each(
+    columns: Tuple,
+    counted: tuple[Array, bool],
+    spans: Spans,
+    all_lists: Own,
+    heaps: Tuple,
+    room: Room,
+) -> None:
+    """``scan_lists`` where there is room."""
+    (alive, few), (lists, tables) = counted, all_lists
     each = tables.shape[0] // max(1, lists.shape[0])
     for q in range(lists.shape[0]):
         heap = (heaps[0][q], heaps[1][q], heaps[2][q])
         own = (lists[q], tables[q * each : (q + 1) * each])
         if columns[7].size:
-            _scan_shuffled(columns, alive, spans, own, heap)
+            _scan_shuffled(columns, alive, spans, own, heap, room)
         elif few:
-            scan_few(columns, alive, spans, own, heap)
-        elif _scanned_wide(columns, alive, spans, own, heap):
+            scan_few(columns, alive, spans, own, heap, room)
+        elif _scanned_wide(columns, alive, spans, own, heap, room):
             continue
         elif columns[4].size:
-            _scan_words(columns, alive, spans, own, heap)
+            _scan_words(columns, alive, spans, own, heap, room)
         else:
-            _scan_blocks(columns, alive, spans, own, heap)
+            _scan_blocks(columns, alive, spans, own, heap, room)

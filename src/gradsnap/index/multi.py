@@ -6,10 +6,12 @@ from torch import Tensor
 
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
+from gradsnap.coders.quantizers.block_tables import block_tables
+from gradsnap.coders.quantizers.candidates import smallest_sums
 from gradsnap.errors import InputError
 from gradsnap.index.index import Config
 from gradsnap.index.lists import ListedIndex
-from gradsnap.index.probing import can_pair, nearest_pairs
+from gradsnap.index.probing import can_pair, is_ordered, nearest_pairs
 from gradsnap.index.rerank import Refiner
 
 
@@ -119,9 +121,13 @@ class MultiIndex(ListedIndex):
             codes = self.coarse.encode(x).long()[:, None]
             return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
         with full_precision(x):
+            if is_ordered(x, count):
+                entries = block_tables(*self.coarse._in_blocks(x))
+            else:
+                entries = self.coarse._tables(x).entries
             if can_pair(x):
-                return nearest_pairs(self.coarse._tables(x).entries, count)
-            codes = self.coarse._candidates(x, count).codes  # (n, count, 2)
+                return nearest_pairs(entries, count)
+            codes = smallest_sums(entries, count).codes  # (n, count, 2)
         return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
 
     def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 
@@ -99,7 +99,7 @@ def spread_byte(builder: Any, value: Any, width: int) -> Any:
     return builder.shuffle_vector(one, zeros, places)
 
 
-@compiled
+@compiled_in_place
 def near_plainly(blocks: Array, at: int, small: Array, limit: int) -> Any:
     """Which codes of a block have a sum of small entries up to the limit.
 
@@ -123,7 +123,7 @@ def near_plainly(blocks: Array, at: int, small: Array, limit: int) -> Any:
     return mask
 
 
-@compiled
+@compiled_in_place
 def near_by_shuffles(blocks: Array, at: int, small: Array, limit: int) -> Any:
     """The same in a few instructions, where the processor has them."""
     return _shuffled(blocks, at, small, limit)  # type: ignore[call-arg]
@@ -150,7 +150,7 @@ def _alive_here(typing: Any, alive: Any, at: Any) -> Any:
     return types.uint64(alive, types.int64), write
 
 
-@compiled
+@compiled_in_place
 def living(alive: Array, first: int) -> Any:
     """Which of ``SIDE_BY_SIDE`` items from a place on count: item i by bit i.
 
@@ -177,7 +177,7 @@ def lowest_bit(typing: Any, mask: Any) -> Any:
     return types.int64(types.uint64), write
 
 
-@compiled
+@compiled_in_place
 def least(values: Array) -> Any:
     """The least of values (n,), float32, if none is negative; else a negative one.
 
@@ -191,7 +191,7 @@ def least(values: Array) -> Any:
     return np.int32(low).view(np.float32)
 
 
-@compiled
+@compiled_in_place
 def lows_of(table: Array, lows: Array) -> Any:
     """Fills the least entry (M,) of each codebook of a table (M, K); their sum."""
     total = np.float32(0)
@@ -201,7 +201,7 @@ def lows_of(table: Array, lows: Array) -> Any:
     return total
 
 
-@compiled
+@compiled_in_place
 def shrink(table: Array, lows: Array, scale: Any, small: Array) -> None:
     """Fills small tables with entries times the scale, rounded down.
 
@@ -217,7 +217,7 @@ def shrink(table: Array, lows: Array, scale: Any, small: Array) -> None:
             small[m, k] = np.uint8(steps)
 
 
-@compiled
+@compiled_in_place
 def scale_of(worst: Any, low: Any) -> Any:
     """Steps in a unit of distance, so that the worst result is ``STEPS`` from the low.
 
@@ -229,7 +229,7 @@ def scale_of(worst: Any, low: Any) -> Any:
     return STEPS / max(worst * SLACK - low, slack, TINY)
 
 
-@compiled
+@compiled_in_place
 def limit_of(worst: Any, low: Any, scale: Any) -> int:
     """The most steps of an item that may be as near as the worst result."""
     return int(max((worst * SLACK - low) * scale, np.float32(0))) + 1

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 
@@ -19,7 +19,7 @@ BOOK_7 = np.uint64(1792)
 """Where codes and tables of the n-th of eight codebooks of 256 begin."""
 
 
-@compiled
+@compiled_in_place
 def _first_eight(sums: Array, codes: Array, table: Array) -> None:
     """Sums (e,) of the first eight codebooks, without passing over them twice."""
     one, two, three, four = table[0], table[1], table[2], table[3]
@@ -31,7 +31,7 @@ def _first_eight(sums: Array, codes: Array, table: Array) -> None:
         sums[i] = (total + seven[codes[i, 6]]) + eight[codes[i, 7]]
 
 
-@compiled
+@compiled_in_place
 def _first_sums(sums: Array, codes: Array, table: Array) -> int:
     """Sums (e,) of the first codebooks, eight, four or one; says of how many."""
     if codes.shape[1] >= 8:
@@ -49,7 +49,7 @@ def _first_sums(sums: Array, codes: Array, table: Array) -> int:
     return 4
 
 
-@compiled
+@compiled_in_place
 def _four_more(sums: Array, codes: Array, table: Array, m: int) -> None:
     """Adds the entries of codebooks m to m + 3, in their order, to sums (e,)."""
     first, second, third, fourth = table[m], table[m + 1], table[m + 2], table[m + 3]
@@ -58,7 +58,7 @@ def _four_more(sums: Array, codes: Array, table: Array, m: int) -> None:
         sums[i] = (two + third[codes[i, m + 2]]) + fourth[codes[i, m + 3]]
 
 
-@compiled
+@compiled_in_place
 def sum_block(sums: Array, codes: Array, bias: Array, table: Array) -> None:
     """Sums (e,) of the entries of codes (e, M), for one query."""
     num_codebooks = codes.shape[1]
@@ -75,7 +75,7 @@ def sum_block(sums: Array, codes: Array, bias: Array, table: Array) -> None:
             sums[i] += bias[i]
 
 
-@compiled
+@compiled_in_place
 def eight_sum(table: Array, word: Any) -> Any:
     """The sum of one entry of each of eight codebooks of 256, table (2048,).
 
@@ -91,7 +91,7 @@ def eight_sum(table: Array, word: Any) -> Any:
     return total + table[BOOK_7 + (word >> SHIFT_7)]
 
 
-@compiled
+@compiled_in_place
 def halves_sum(table: Array, block: Array, place: int) -> Any:
     """The same for up to 16 codebooks of 16, table (M, 16): half a byte is a code.
 
@@ -104,7 +104,7 @@ def halves_sum(table: Array, block: Array, place: int) -> Any:
     return total
 
 
-@compiled
+@compiled_in_place
 def row_sum(codes: Array, bias: Array, at: int, table: Array) -> Any:
     """The distance of the item at a position by the table (M, K) of a query."""
     total = table[0, codes[at, 0]]
@@ -115,7 +115,7 @@ def row_sum(codes: Array, bias: Array, at: int, table: Array) -> Any:
     return total
 
 
-@compiled
+@compiled_in_place
 def sum_at(columns: tuple[Any, ...], at: int, table: Array) -> Any:
     """The same of ``Columns``."""
     return row_sum(columns[0], columns[1], at, table)

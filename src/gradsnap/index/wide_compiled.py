@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 from gradsnap.index.shuffles_compiled import ALL, BYTES, spread_byte
 
 Array = NDArray[Any]
@@ -185,7 +185,7 @@ def fetch(typing: Any, words: Any, at: Any) -> Any:
     return types.void(words, types.int64), write
 
 
-@compiled
+@compiled_in_place
 def near_plainly(words: Array, at: int, small: Array, limit: int) -> Any:
     """Which of 64 codes have a sum of small entries up to the limit.
 
@@ -209,7 +209,7 @@ def near_plainly(words: Array, at: int, small: Array, limit: int) -> Any:
     return mask
 
 
-@compiled
+@compiled_in_place
 def near_wide(words: Array, at: int, small: Array, limit: int) -> Any:
     """The same in a few instructions, where the processor has them."""
     return _near(words, at, small, limit)  # type: ignore[call-arg]

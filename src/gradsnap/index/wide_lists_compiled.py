@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 from gradsnap.index.heaps_compiled import key_of, push
 from gradsnap.index.shuffles_compiled import (
     ALL,
-    BYTES,
     least,
     limit_of,
     living,
@@ -28,15 +27,17 @@ SHRUNK = np.float32(0.7)
 """Small tables are made anew where the worst result is so much nearer."""
 
 AHEAD = 3
-"""A list is asked for while so many others are scanned before it."""
-FETCHED, LINE = 256, 8
-"""Codes of a list that are asked for, and codes that come together."""
+"""What counts of a list is asked for while so many others are scanned before it."""
+FAR_AHEAD = 6
+"""The same of its codes."""
+LINE = 8
+"""Codes that memory brings together."""
 
 ONE = np.uint64(1)
 INFINITE = np.float32(np.inf)
 
 
-@compiled
+@compiled_in_place
 def can_scan_wide(words: Array, tables: Array) -> bool:
     """Whether ``scan_wide`` is for codes (n,) and the tables (t, M, K) of a query.
 
@@ -48,44 +49,48 @@ def can_scan_wide(words: Array, tables: Array) -> bool:
     return bool(least(tables.reshape(tables.size)) >= 0)
 
 
-@compiled
+@compiled_in_place
 def scan_wide(
-    columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple
+    columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple, room: Tuple
 ) -> None:
     """As the scans of ``lists_compiled``, for eight codebooks of 256, one table."""
     (bounds, step), (lists, tables), words = spans, own, columns[4]
-    small = np.zeros((BYTES, ENTRIES), np.uint8)
-    lows = np.empty(BYTES, np.float32)
-    low, scale, limit, worst = lows_of(tables[0], lows), np.float32(0), ALL, INFINITE
+    table, small, lows, distances = tables[0], room[0], room[1], heap[0]
+    low, scale, limit, worst = lows_of(table, lows), np.float32(0), ALL, INFINITE
     for p in range(lists.shape[0]):
-        if p + AHEAD < lists.shape[0]:
-            _fetch(words, bounds, step * lists[p + AHEAD])
+        if p + FAR_AHEAD < lists.shape[0]:
+            _fetch(words, bounds[step * lists[p + FAR_AHEAD]])
         fetch_alive(alive, spans, lists, p + AHEAD)
         stop = bounds[step * lists[p] + 1]
         for at in range(bounds[step * lists[p]], stop, WIDE):
-            if heap[0][0] < SHRUNK * worst:
-                worst = heap[0][0]
+            if distances[0] < SHRUNK * worst:
+                worst = distances[0]
                 scale = scale_of(worst, low)
-                shrink(tables[0], lows, scale, small)
+                shrink(table, lows, scale, small)
                 limit = limit_of(worst, low, scale)
             first = min(at, words.size - WIDE)  # nothing beyond the last code is read
             mask = near_here(words, first, small, limit)  # type: ignore[call-arg]
+            if mask == 0:
+                continue
             mask = _inside(mask & living(alive, first), at - first, stop - at)
             if mask != 0:
-                _take(columns, tables[0], heap, (mask, at))
+                _take(columns, table, heap, (mask, at))
                 if worst < INFINITE:
-                    limit = limit_of(heap[0][0], low, scale)
+                    limit = limit_of(distances[0], low, scale)
 
 
-@compiled
-def _fetch(words: Array, bounds: Array, at: int) -> None:
-    """Asks for the first codes of a list that comes later."""
-    first = bounds[at]
-    for place in range(first, min(bounds[at + 1], first + FETCHED), LINE):
-        fetch(words, place)  # type: ignore[call-arg]
+@compiled_in_place
+def _fetch(words: Array, first: int) -> None:
+    """Asks for the first codes of a list that comes later.
+
+    Always for as many, though they be of other lists or none: to count them takes
+    longer than to ask for them.
+    """
+    for place in range(0, WIDE, LINE):
+        fetch(words, first + place)  # type: ignore[call-arg]
 
 
-@compiled
+@compiled_in_place
 def fetch_alive(alive: Array, spans: Tuple, lists: Array, p: int) -> None:
     """Asks for which items of the p-th of some lists count, where not all do."""
     if alive.size and p < lists.shape[0]:
@@ -94,7 +99,7 @@ def fetch_alive(alive: Array, spans: Tuple, lists: Array, p: int) -> None:
             fetch(alive, place)  # type: ignore[call-arg]
 
 
-@compiled
+@compiled_in_place
 def _inside(mask: Any, before: int, count: int) -> Any:
     """The mask without the first bits, and without those behind the end of a list."""
     mask >>= np.uint64(before)
@@ -103,7 +108,7 @@ def _inside(mask: Any, before: int, count: int) -> Any:
     return mask
 
 
-@compiled
+@compiled_in_place
 def _take(columns: Tuple, table: Array, heap: Tuple, found: tuple[Any, int]) -> None:
     """Offers the items behind a place that a mask names.
 

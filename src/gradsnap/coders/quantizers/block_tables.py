@@ -1,8 +1,8 @@
-"""Tables of a handful of queries: squared distances, block by block, to codewords.
+"""Tables of queries: squared distances, block by block, to codewords.
 
-For many queries one matrix product is best. For one, its ten steps in torch take longer
-than the numbers do; a compiled loop takes a tenth of that, and plain torch, which
-stands in for it, adds in the same order, so that both agree to the bit.
+For many queries torch's matrix product is best. For one, its ten steps take longer than
+the numbers do; a compiled loop takes a tenth of that, and plain torch, which stands in
+for it, adds in the same order, so that both agree to the bit.
 """
 
 import torch

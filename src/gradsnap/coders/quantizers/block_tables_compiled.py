@@ -4,12 +4,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 
 
-@compiled
+@compiled_in_place
 def block_tables(rows: Array, codebooks: Array, entries: Array) -> None:
     """Fills entries (q, M, K) for rows (q, M · width) and codebooks (M, K, width)."""
     width = codebooks.shape[2]
@@ -25,7 +25,7 @@ def block_tables(rows: Array, codebooks: Array, entries: Array) -> None:
                 entries[q, m, k] = total
 
 
-@compiled
+@compiled_in_place
 def turned_tables(rows: Array, turned: Array, entries: Array) -> None:
     """The same, to the bit, for codebooks turned around, (M, width, K).
 
@@ -39,7 +39,7 @@ def turned_tables(rows: Array, turned: Array, entries: Array) -> None:
             _add_apart(row, turned[m], entries[q, m])
 
 
-@compiled
+@compiled_in_place
 def _add_apart(row: Array, words: Array, sums: Array) -> None:
     """Adds ``(row[j] - words[j, k])²`` to sums (K,), in the order of j."""
     whole = row.shape[0] // 4 * 4

@@ -1,7 +1,8 @@
-"""A handful of queries on lists: lists, tables and scan in one compiled call.
+"""Queries on lists: their lists, tables and scan in one compiled call.
 
-Each step in torch takes longer than its numbers do. The kernels are those of the single
-steps, so the answers are theirs, to the bit.
+Each step in torch takes longer than the numbers of a few queries do, and with many each
+thread does all for its share. A query finds the same, to the bit, alone and among
+others.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.compiled import kernels
+from gradsnap.coders.quantizers.block_tables import FEW
+from gradsnap.compiled import kernels, on_threads, spread
 from gradsnap.index.best import Best
 from gradsnap.index.filtering import Allowed, Marked
 from gradsnap.index.item_store import ItemStore
@@ -24,6 +26,11 @@ Array = NDArray[Any]
 Found = tuple[Array, Array, Array]
 Part = tuple[Any, ...]
 """Of one segment, as ``scan_lists`` takes it: columns, what counts, spans of lists."""
+
+AT_ONCE = 16
+"""Queries whose lists and tables are held at once."""
+MOST_AT_ONCE = 1024
+"""Queries of one call, which a person cannot interrupt."""
 
 NO_HALVES = np.empty(0, dtype=np.float32)
 NO_MARKS = np.empty(0, dtype=np.uint64)
@@ -123,8 +130,8 @@ class Turned(NamedTuple):
         return same and (known is None or codebooks._version == known)
 
 
-class Few(NamedTuple):
-    """A few queries, and the index that they look into."""
+class Together(NamedTuple):
+    """Queries, and the index whose lists they look into."""
 
     ready: Prepared
     rows: tuple[Array, Array]
@@ -133,29 +140,47 @@ class Few(NamedTuple):
 
     def scan(self, allowed: list[Allowed] | None, best: Best) -> None:
         """Finds lists and tables, and offers all items, or those allowed."""
-        compiled: Any = kernels("gradsnap.index.few_compiled")
-        lists, tables = compiled.begin_few(self.rows, self.ready.words, self.probes)
-        for part in self._parts(allowed):
-            compiled.scan_lists(*part, lists, tables, tuple(best))
+        compiled: Any = kernels("gradsnap.index.together_compiled")
+        parts = self._parts(allowed)
+
+        def work(some: slice) -> None:
+            own = self._rows(some)
+            lists, tables = compiled.begin(own, self.ready.words, self.probes)
+            for part in parts:
+                heaps = tuple(best.part(some.start, some.stop))
+                compiled.scan_lists(*part, lists, tables, heaps)
+
+        spread(work, _slices(len(best.distances), AT_ONCE))
 
     def search(self, allowed: list[Allowed] | None, k: int) -> Found | None:
-        """All of a search in an index of one segment, in one call.
+        """All of a search in an index of one segment, in one call a thread.
 
         Returns:
             Distances, ids and places of the best, (q, k), nearest first, -1 for what
             was not found; None where the queries hold what is no number, or too large
             a one.
         """
-        compiled: Any = kernels("gradsnap.index.few_compiled")
-        (part,), marks = self.ready.parts, NO_MARKS
-        if allowed is not None and isinstance(allowed[0], Marked):
+        compiled: Any = kernels("gradsnap.index.together_compiled")
+        count, (part,), marks = len(self.rows[0]), self.ready.parts, NO_MARKS
+        if count < FEW and allowed is not None and isinstance(allowed[0], Marked):
             marks, room = allowed[0].marks, np.empty(allowed[0].count, dtype=bool)
             part = (part[0], (room, allowed[0].share < FEW_ALIVE), part[2])
         elif allowed is not None:
             part = (part[0], allowed[0].counted, part[2])
-        words = self.ready.words
-        found = compiled.search_few(self.rows, words, part, marks, self.probes, k)
-        return found if len(found[0]) else None
+        fixed = self.ready.words, part, marks, self.probes, k
+        if count < FEW:
+            found = [compiled.search_lists(self.rows, *fixed)]
+        else:
+            found = on_threads(
+                lambda some: compiled.search_lists(self._rows(some), *fixed),
+                _slices(count, _share(count)),
+            )
+        if not all(len(one[0]) for one in found):
+            return None
+        return found[0] if len(found) == 1 else _joined(found)
+
+    def _rows(self, some: slice) -> tuple[Array, Array]:
+        return self.rows[0][some], self.rows[1][some]
 
     def _parts(self, allowed: list[Allowed] | None) -> list[Part]:
         """The segments, of which those items count that are allowed."""
@@ -165,8 +190,25 @@ class Few(NamedTuple):
         return [(part[0], own.counted, part[2]) for part, own in pairs]
 
 
+def _share(count: int) -> int:
+    """Queries of one call: two calls a thread, which none can interrupt for long."""
+    threads = torch.get_num_threads()
+    calls = 1 if threads == 1 else 2 * threads
+    return min(MOST_AT_ONCE, max(FEW, -(-count // calls)))
+
+
+def _slices(count: int, share: int) -> list[slice]:
+    """Ranges of at most ``share`` that make up ``count``."""
+    return [slice(at, min(at + share, count)) for at in range(0, count, share)]
+
+
+def _joined(found: Sequence[Found]) -> Found:
+    distances, keys, places = map(np.concatenate, zip(*found, strict=True))
+    return distances, keys, places
+
+
 def search_whole(rows: Array, books: Array, part: Part, k: int) -> Found | None:
-    """All of a search among the items of a part, in one call; as ``Few.search``.
+    """All of a search among the items of a part, in one call; as ``Together.search``.
 
     Args:
         rows: queries in blocks, (q, M · width).
@@ -174,7 +216,7 @@ def search_whole(rows: Array, books: Array, part: Part, k: int) -> Found | None:
         part: whose items are one list.
         k: how many to find.
     """
-    compiled: Any = kernels("gradsnap.index.few_compiled")
+    compiled: Any = kernels("gradsnap.index.together_compiled")
     found: Found = compiled.search_whole(rows, books, part, k)
     return found if len(found[0]) else None
 

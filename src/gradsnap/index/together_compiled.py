@@ -1,4 +1,4 @@
-"""All of a search of a few queries in lists, compiled: see ``few``."""
+"""All of a search in lists, compiled: see ``together``."""
 
 from typing import Any
 
@@ -16,13 +16,16 @@ Array = NDArray[Any]
 Words = tuple[Array, Array, Array]
 """Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K)."""
 
+TOGETHER = 16
+"""Queries whose lists and tables are held at once."""
+
 LARGEST = float(np.finfo(np.float32).max) / 64
 """Squared lengths up to here are those ``checked_rows`` lets pass."""
 
 
 @compiled_strictly  # what is no number must be noticed
 def _can_be_squared(rows: Array) -> bool:
-    """Whether rows (q, dim), all together, are short enough."""
+    """Whether rows (q, dim) are short enough."""
     flat = rows.reshape(rows.size)
     total = 0.0
     for i in range(flat.size):
@@ -49,10 +52,8 @@ def _end(heaps: tuple[Array, Array, Array]) -> None:
 
 
 @compiled
-def begin_few(
-    rows: tuple[Array, Array], words: Words, probes: int
-) -> tuple[Array, Array]:
-    """The lists (q, probes) and tables (q, M, K) of a few queries.
+def begin(rows: tuple[Array, Array], words: Words, probes: int) -> tuple[Array, Array]:
+    """The lists (q, probes) and tables (q, M, K) of queries.
 
     Args:
         rows: as they are compared to find lists, (q, dim) or (q, 2 · width), and in
@@ -76,7 +77,7 @@ def begin_few(
 
 
 @compiled
-def search_few(
+def search_lists(
     rows: tuple[Array, Array],
     words: Words,
     part: tuple[Any, ...],
@@ -87,7 +88,7 @@ def search_few(
     """Checks the queries, finds lists, makes tables, scans and sorts.
 
     Args:
-        rows: as for ``begin_few``, and so are words and probes.
+        rows: as for ``begin``, and so are words and probes.
         words: what they are compared with.
         part: columns, counted and spans of ``scan_lists``.
         marks: of the ids that count, as in ``filtering.Marked``; what counts is then
@@ -100,13 +101,15 @@ def search_few(
         found, and no rows at all where queries cannot be squared.
     """
     heaps = _empty(rows[0].shape[0] if _can_be_squared(rows[0]) else 0, k)
-    if heaps[0].size:
-        lists, tables = begin_few(rows, words, probes)
+    for start in range(0, heaps[0].shape[0], TOGETHER):
+        stop = start + TOGETHER
+        own = (rows[0][start:stop], rows[1][start:stop])
+        lists, tables = begin(own, words, probes)
         if marks.size:
-            own = (part[0][2], part[0][3])
-            unmark(own, marks, part[2][0], lists, part[1][0])
-        scan_lists(part[0], part[1], part[2], lists, tables, heaps)
-        _end(heaps)
+            unmark((part[0][2], part[0][3]), marks, part[2][0], lists, part[1][0])
+        some = (heaps[0][start:stop], heaps[1][start:stop], heaps[2][start:stop])
+        scan_lists(part[0], part[1], part[2], lists, tables, some)
+    _end(heaps)
     return heaps
 
 
