@@ -15,7 +15,7 @@ BLOCK = 64
 """Scores of which it is counted first how many are small enough."""
 
 FOUR = 4
-"""Queries that are compared with a tile together."""
+"""Queries that are compared with a tile together; numbers with all others."""
 
 COUNTED = 256
 """So many values are put into order by counting."""
@@ -181,44 +181,74 @@ def _below(bits: Array, limit: Any) -> int:
 
 
 @compiled
-def _ranked(values: Array, order: Array, ascending: Array) -> None:
+def _ranked(values: Array, ranks: Array, order: Array, ascending: Array) -> None:
     """Fills the order of values (K,) that are not negative, and them in it.
 
     A value has the rank of how many are smaller, and of equal ones the next that is
-    free: registers count many at once, which a sort of so few does not beat.
+    free: registers count for many at once, which a sort of so few does not beat.
+    ``ranks`` is room for K, int32.
     """
-    size = values.shape[0]
-    if size > COUNTED:
+    if values.shape[0] > COUNTED:
         order[:] = np.argsort(values)
-    else:
-        bits = values.view(np.int32)
-        order[:] = -1
-        for i in range(size):
-            rank = _below(bits, bits[i])
-            while order[rank] >= 0:
-                rank += 1
-            order[rank] = i
-    ascending[:] = values[order]
+        ascending[:] = values[order]
+        return
+    _count_smaller(values.view(np.int32), ranks)
+    order[:] = -1
+    for i in range(values.shape[0]):
+        rank = ranks[i]
+        while order[rank] >= 0:
+            rank += 1
+        order[rank] = i
+        ascending[rank] = values[i]
 
 
 @compiled_in_place
-def _least_pairs(left: Array, right: Array, count: int, sums: Array) -> tuple[int, Any]:
+def _count_smaller(bits: Array, ranks: Array) -> None:
+    """Fills how many of bits, int32 (K,), are smaller than each; four at a time."""
+    ranks[:] = 0
+    whole = bits.shape[0] // FOUR * FOUR
+    for i in range(0, whole, FOUR):
+        a, b, c, d = bits[i], bits[i + 1], bits[i + 2], bits[i + 3]
+        for j in range(bits.shape[0]):
+            two = np.int32(a < bits[j]) + np.int32(b < bits[j])
+            ranks[j] += two + (np.int32(c < bits[j]) + np.int32(d < bits[j]))
+    for i in range(whole, bits.shape[0]):
+        for j in range(bits.shape[0]):
+            ranks[j] += np.int32(bits[i] < bits[j])
+
+
+@compiled_in_place
+def _shares(count: int, shares: Array) -> None:
+    """Fills ``count // (i + 1)`` for each i, int32.
+
+    By numbers of 64 bits that are no whole ones, which registers divide many of at
+    once; they are exact for whole numbers of 32.
+    """
+    for i in range(shares.shape[0]):
+        shares[i] = np.int32(np.float64(count) / np.float64(i + 1))
+
+
+@compiled_in_place
+def _least_pairs(
+    left: Array, right: Array, count: int, shares: Array, sums: Array
+) -> tuple[int, Any]:
     """Fills sums of the pairs that can be among the ``count`` smallest.
 
     Of values (K,) in ascending order, the pair at ranks (i, j), from one on, has i · j
     pairs up to its sum, itself included: with more than ``count`` it is none of them.
+    ``shares`` are those of ``count`` among i ranks.
 
     Returns:
         How many sums there are, and one that at least ``count`` do not exceed.
     """
     size, filled = left.shape[0], 0
     most = left[size - 1] + right[size - 1]
-    for i in range(min(size, count)):
-        enough = -(-count // (i + 1))
+    for i in range(shares.shape[0]):
+        enough = shares[i] + (shares[i] * (i + 1) < count)
         if enough <= size:
             most = min(most, left[i] + right[enough - 1])
-    for i in range(min(size, count)):
-        length, first = min(size, count // (i + 1)), left[i]
+    for i in range(shares.shape[0]):
+        length, first = min(size, shares[i]), left[i]
         if first + right[0] > most:
             break
         part = sums[filled : filled + length]
@@ -264,16 +294,19 @@ def nearest_pairs(tables: Array, chosen: Array) -> None:
             to far, and so by b.
     """
     size, count = tables.shape[2], chosen.shape[1]
+    shares = np.empty(min(size, count), np.int32)
+    _shares(count, shares)
     room = 0
-    for i in range(min(size, count)):
-        room += min(size, count // (i + 1))
+    for i in range(shares.shape[0]):
+        room += min(size, shares[i])
     sums = np.empty(room, np.float32)
     order, values = np.empty((2, size), np.int64), np.empty((2, size), np.float32)
+    ranks = np.empty(size, np.int32)
     for q in range(tables.shape[0]):
         for half in range(2):
-            _ranked(tables[q, half], order[half], values[half])
+            _ranked(tables[q, half], ranks, order[half], values[half])
         left, right = values[0], values[1]
-        filled, most = _least_pairs(left, right, count, sums)
+        filled, most = _least_pairs(left, right, count, shares, sums)
         limit = _limit(sums[:filled], count, left[0] + right[0], most)
         _choose(left, right, limit, order, chosen[q])
 

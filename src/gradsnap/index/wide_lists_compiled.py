@@ -57,6 +57,7 @@ def scan_wide(
     (bounds, step), (lists, tables), words = spans, own, columns[4]
     table, small, lows, distances = tables[0], room[0], room[1], heap[0]
     low, scale, limit, worst = lows_of(table, lows), np.float32(0), ALL, INFINITE
+    held, held_at = np.uint64(0), 0
     for p in range(lists.shape[0]):
         if p + FAR_AHEAD < lists.shape[0]:
             _fetch(words, bounds[step * lists[p + FAR_AHEAD]])
@@ -73,10 +74,15 @@ def scan_wide(
             if mask == 0:
                 continue
             mask = _inside(mask & living(alive, first), at - first, stop - at)
-            if mask != 0:
-                _take(columns, table, heap, (mask, at))
-                if worst < INFINITE:
-                    limit = limit_of(distances[0], low, scale)
+            if mask == 0:
+                continue
+            _fetch_ids(columns[2], at)
+            if worst < INFINITE:
+                mask, held, at, held_at = held, mask, held_at, at
+            _take(columns, table, heap, (mask, at))
+            if worst < INFINITE:
+                limit = limit_of(distances[0], low, scale)
+    _take(columns, table, heap, (held, held_at))
 
 
 @compiled_in_place
@@ -109,6 +115,13 @@ def _inside(mask: Any, before: int, count: int) -> Any:
 
 
 @compiled_in_place
+def _fetch_ids(short: Array, first: int) -> None:
+    """Asks for the ids of 64 items, of four bytes each."""
+    for some in range(first, first + WIDE, IDS):
+        fetch(short, some)  # type: ignore[call-arg]
+
+
+@compiled_in_place
 def _take(columns: Tuple, table: Array, heap: Tuple, found: tuple[Any, int]) -> None:
     """Offers the items behind a place that a mask names.
 
@@ -118,8 +131,6 @@ def _take(columns: Tuple, table: Array, heap: Tuple, found: tuple[Any, int]) -> 
     (mask, first), (distances, keys, places) = found, heap
     short, long, words = columns[2], columns[3], columns[4]
     flat = table.reshape(table.size)
-    for some in range(first, first + WIDE, IDS):
-        fetch(short, some)  # type: ignore[call-arg]
     while mask != 0:
         at: int = first + lowest_bit(mask)  # type: ignore[call-arg]
         mask &= mask - ONE
