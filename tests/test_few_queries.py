@@ -99,6 +99,8 @@ def test_pairs_beyond_numbers_are_pairs_all_the_same(value: float) -> None:
 
 # --- one call for all -----------------------------------------------------------
 
+KINDS = ("inverted", "short codes", "rotated codes", "multi", "rotated lists")
+
 
 def listed(kind: str) -> ListedIndex:
     """An index in two segments that has lost items."""
@@ -120,10 +122,7 @@ def listed(kind: str) -> ListedIndex:
     return index
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["inverted", "short codes", "rotated codes", "multi", "rotated lists"],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_one_call_gives_what_its_steps_give(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +139,7 @@ def test_one_call_gives_what_its_steps_give(
 
 
 @pytest.mark.parametrize("segments", [1, 2])
-@pytest.mark.parametrize("kind", ["inverted", "short codes", "multi"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_query_finds_the_same_alone_and_among_others(
     kind: str, segments: int, two_threads: None
 ) -> None:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder
+from gradsnap.coders.quantizers.block_tables import Blocks
 from gradsnap.coders.quantizers.kmeans import assign, kmeans
 from gradsnap.errors import InputError
 from gradsnap.index.index import Config
@@ -108,8 +109,8 @@ class InvertedIndex(ListedIndex):
             return assign(x[None], centroids[None])[0][:, None]
         return self._as_compared(centroids).nearest(x, count)
 
-    def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        return x, self._require_centroids()
+    def _in_cells(self, x: Tensor) -> Blocks:
+        return Blocks(x, self._require_centroids())
 
     def _coarse(self, words: Tensor) -> Coarse:
         own = self._as_compared(words)

@@ -12,7 +12,7 @@ from gradsnap.coders.checks import checked_rows
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.hashers import Hasher
 from gradsnap.coders.quantizers import Quantizer
-from gradsnap.coders.quantizers.block_tables import block_tables
+from gradsnap.coders.quantizers.block_tables import Blocks
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError, NotFittedError
 from gradsnap.index.best import Best
@@ -101,8 +101,8 @@ class ListedIndex(Index):
     def _nearest_lists(self, x: Tensor, count: int) -> Tensor:
         """The nearest lists of x (n, dim), nearest first: int64 (n, count)."""
 
-    def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Rows of a few x (n, dim), and what they are compared with to find lists.
+    def _in_cells(self, x: Tensor) -> Blocks | None:
+        """Rows of x (n, dim), and what they are compared with to find lists.
 
         None where no kernel finds them.
         """
@@ -216,13 +216,12 @@ class ListedIndex(Index):
         count = min(self._probes, self.num_lists)
         if not self._is_ordered(rows, count) or list_kernel() is None:
             return None
-        blocks, cells = self.coder._in_blocks(rows), self._in_cells(rows)
+        blocks, cells = self.coder._unrotated(rows), self._in_cells(rows)
         if blocks is None or cells is None:
             return None
-        prepared = self._prepared(cells[1], blocks[1])
-        near = array_of(cells[0])
-        same = blocks[0] is cells[0]
-        return Together(prepared, (near, near if same else array_of(blocks[0])), count)
+        near = array_of(cells.rows)
+        own = near if blocks.rows is cells.rows else array_of(blocks.rows)
+        return Together(self._prepared(cells, blocks), (near, own), count)
 
     def _is_ordered(self, rows: Tensor, count: int) -> bool:
         """Whether tables of rows are made in order of dimension, as kernels do."""
@@ -231,17 +230,17 @@ class ListedIndex(Index):
 
     def _tables(self, rows: Tensor, count: int) -> Tables:
         """Tables of rows, to the bit as a kernel makes them that does all."""
-        blocks = self.coder._in_blocks(rows) if self._is_ordered(rows, count) else None
+        blocks = self.coder._unrotated(rows) if self._is_ordered(rows, count) else None
         if blocks is None:
             return self.coder._tables(rows)
-        return Tables(block_tables(*blocks), rows.new_zeros(len(rows)))
+        return Tables(blocks.tables(), rows.new_zeros(len(rows)))
 
-    def _prepared(self, words: Tensor, codebooks: Tensor) -> Prepared:
+    def _prepared(self, cells: Blocks, blocks: Blocks) -> Prepared:
         """What kernels need of the index as it is; made once."""
         ready = self._ready
-        if ready is None or not ready.holds(words, codebooks, self.items.segments):
-            own = words, codebooks
-            ready = self._ready = Prepared.of(self._coarse(words), own, self.items)
+        if ready is None or not ready.holds(cells, blocks, self.items.segments):
+            coarse = self._coarse(cells.codebooks)
+            ready = self._ready = Prepared.of(coarse, cells, blocks, self.items)
         return ready
 
     @torch.no_grad()

@@ -1,12 +1,13 @@
 """The inverted multi-index: lists are pairs of codewords of two half-vectors."""
 
 import math
+from typing import cast
 
 from torch import Tensor
 
 from gradsnap.coders.coder import Coder, full_precision
 from gradsnap.coders.quantizers import OptimizedProductQuantizer, ProductQuantizer
-from gradsnap.coders.quantizers.block_tables import block_tables
+from gradsnap.coders.quantizers.block_tables import Blocks
 from gradsnap.coders.quantizers.candidates import smallest_sums
 from gradsnap.errors import InputError
 from gradsnap.index.index import Config
@@ -122,7 +123,7 @@ class MultiIndex(ListedIndex):
             return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
         with full_precision(x):
             if is_ordered(x, count):
-                entries = block_tables(*self.coarse._in_blocks(x))
+                entries = cast(Blocks, self.coarse._unrotated(x)).tables()
             else:
                 entries = self.coarse._tables(x).entries
             if can_pair(x):
@@ -130,8 +131,8 @@ class MultiIndex(ListedIndex):
             codes = smallest_sums(entries, count).codes  # (n, count, 2)
         return codes[..., 0] * self.coarse.codebook_size + codes[..., 1]
 
-    def _in_cells(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        return self.coarse._in_blocks(x)
+    def _in_cells(self, x: Tensor) -> Blocks | None:
+        return self.coarse._unrotated(x)
 
     def _centroids_of(self, lists: Tensor) -> Tensor:
         size = self.coarse.codebook_size

@@ -14,12 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from gradsnap.coders.quantizers.block_tables import can_loop
+from gradsnap.coders.quantizers.tiles import in_tiles, less_products
 from gradsnap.compiled import kernels, spread
 
 Array = NDArray[Any]
-
-TILE = 256
-"""Centroids whose scores are added up together."""
 
 FEWEST = 8
 """Rows a thread works on, at least."""
@@ -58,20 +56,19 @@ class Centroids(NamedTuple):
     halves: Tensor
     """Half the squared norms, (n,)."""
     tiles: Array
-    """The rows, ``TILE`` side by side, (⌈n / TILE⌉, dim, TILE), the last one padded."""
+    """The rows as in ``in_tiles``, (t, dim, TILE)."""
     padded: Array
-    """``halves`` with infinity for the padding, (⌈n / TILE⌉ · TILE,)."""
+    """``halves`` with infinity for the padding, (t · TILE,)."""
 
     @classmethod
     def of(cls, rows: Tensor) -> "Centroids":
         """What is compared of rows (n, dim)."""
         rows = rows.detach()
         halves = rows.square().sum(dim=1) / 2
-        more = -len(rows) % TILE
-        wide = functional.pad(rows, (0, 0, 0, more)).cpu()
-        tiles = wide.view(-1, TILE, rows.shape[1]).transpose(1, 2).contiguous()
+        tiles = in_tiles(rows)
+        more = tiles.shape[0] * tiles.shape[2] - len(rows)
         padded = functional.pad(halves, (0, more), value=torch.inf).cpu()
-        return cls(rows, halves, tiles.numpy(), padded.numpy())
+        return cls(rows, halves, tiles, padded.numpy())
 
     def nearest(self, x: Tensor, count: int) -> Tensor:
         """The nearest centroids of x (q, dim), nearest first: int64 (q, count)."""
@@ -80,7 +77,8 @@ class Centroids(NamedTuple):
             return smallest(scores, count)
         compiled = kernels("gradsnap.index.probing_compiled")
         if compiled is None or count > MOST_SMALLEST:
-            return smallest(self._scores(x), count)
+            start = self.halves.expand(len(x), -1)
+            return smallest(less_products(start, x, self.rows), count)
         values = x.new_empty(len(x), count)
         chosen = torch.empty(len(x), count, dtype=torch.int64)
 
@@ -90,13 +88,6 @@ class Centroids(NamedTuple):
 
         _by_rows(work, x.contiguous(), values, chosen)
         return chosen
-
-    def _scores(self, x: Tensor) -> Tensor:
-        """The scores (q, n) of queries (q, dim), added in order of dimension."""
-        scores = self.halves.expand(len(x), -1)
-        for j in range(x.shape[1]):
-            scores = scores - x[:, j, None] * self.rows[:, j]
-        return scores
 
 
 def smallest(scores: Tensor, count: int) -> Tensor:

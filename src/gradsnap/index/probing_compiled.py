@@ -5,17 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradsnap.coders.quantizers.tiles import TILE
+from gradsnap.coders.quantizers.tiles_compiled import FOUR, score_some
 from gradsnap.compiled import compiled, compiled_in_place, compiled_strictly
 from gradsnap.index.heaps_compiled import push, sort
-from gradsnap.index.probing import TILE
 
 Array = NDArray[Any]
 
 BLOCK = 64
 """Scores of which it is counted first how many are small enough."""
-
-FOUR = 4
-"""Queries that are compared with a tile together; numbers with all others."""
 
 COUNTED = 256
 """So many values are put into order by counting."""
@@ -83,44 +81,6 @@ def smallest(scores: Array, values: Array, chosen: Array) -> None:
         _fill(chosen[q], scores.shape[1])
 
 
-@compiled_in_place
-def _score(row: Array, tile: Array, scores: Array) -> None:
-    """Takes ⟨row, c⟩ of each c of a tile (dim, TILE) from scores (TILE,)."""
-    whole = row.shape[0] // 4 * 4
-    for j in range(0, whole, 4):
-        a, b, c, d = row[j], row[j + 1], row[j + 2], row[j + 3]
-        first, second, third, fourth = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
-        for i in range(TILE):
-            two = (scores[i] - a * first[i]) - b * second[i]
-            scores[i] = (two - c * third[i]) - d * fourth[i]
-    for j in range(whole, row.shape[0]):
-        for i in range(TILE):
-            scores[i] -= row[j] * tile[j, i]
-
-
-@compiled_in_place
-def _score_four(rows: Array, tile: Array, scores: Array) -> None:
-    """The same, to the bit, of four rows (4, dim), scores (4 · TILE,).
-
-    What is read of the tile serves all four: two thirds of the time.
-    """
-    whole = rows.shape[1] // 2 * 2
-    for j in range(0, whole, 2):
-        a, b, c, d = rows[0, j], rows[1, j], rows[2, j], rows[3, j]
-        e, f, g, h = rows[0, j + 1], rows[1, j + 1], rows[2, j + 1], rows[3, j + 1]
-        first, second = tile[j], tile[j + 1]
-        for i in range(TILE):
-            x, y = first[i], second[i]
-            scores[i] = (scores[i] - a * x) - e * y
-            scores[TILE + i] = (scores[TILE + i] - b * x) - f * y
-            scores[2 * TILE + i] = (scores[2 * TILE + i] - c * x) - g * y
-            scores[3 * TILE + i] = (scores[3 * TILE + i] - d * x) - h * y
-    for j in range(whole, rows.shape[1]):
-        for r in range(FOUR):
-            for i in range(TILE):
-                scores[TILE * r + i] -= rows[r, j] * tile[j, i]
-
-
 @compiled
 def nearest_centroids(
     rows: Array, tiles: Array, halves: Array, values: Array, chosen: Array
@@ -157,16 +117,8 @@ def _take_tile(
     """Puts the centroids of a tile, from the one named first on, into all heaps."""
     for start in range(0, rows.shape[0], FOUR):
         some = rows[start : start + FOUR]
-        count = some.shape[0]
-        for r in range(count):
-            for i in range(TILE):
-                scores[TILE * r + i] = halves[i]
-        if count == FOUR:
-            _score_four(some, tile, scores)
-        else:
-            for r in range(count):
-                _score(some[r], tile, scores[TILE * r : TILE * (r + 1)])
-        for r in range(count):
+        score_some(some, tile, halves, scores)
+        for r in range(some.shape[0]):
             own = scores[TILE * r : TILE * (r + 1)]
             _take(own, first, values[start + r], chosen[start + r])
 

@@ -6,14 +6,15 @@ others.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gradsnap.coders.quantizers.block_tables import FEW
+from gradsnap.coders.quantizers.block_tables import FEW, Blocks
+from gradsnap.coders.quantizers.tiles import rotation_tiles
 from gradsnap.compiled import kernels, on_threads, spread
 from gradsnap.index.best import Best
 from gradsnap.index.filtering import Allowed, Marked
@@ -34,6 +35,7 @@ MOST_AT_ONCE = 1024
 
 NO_HALVES = np.empty(0, dtype=np.float32)
 NO_MARKS = np.empty(0, dtype=np.uint64)
+NO_ROTATION = np.empty((0, 0, 0), dtype=np.float32)
 
 
 class Coarse(NamedTuple):
@@ -49,6 +51,20 @@ class Coarse(NamedTuple):
     """Half the squared norms of centroids, (t · TILE,); empty for pairs."""
 
 
+class Words(NamedTuple):
+    """What a kernel compares queries with."""
+
+    tiles: Array
+    halves: Array
+    """Both as in ``Coarse``."""
+    books: Array
+    """Codebooks turned around, (M, width, K)."""
+    near: Array
+    """Rotation of queries before lists are found, as ``rotate`` takes it; or empty."""
+    blocks: Array
+    """The same before they are compared with codebooks."""
+
+
 class Prepared(NamedTuple):
     """What kernels need of an index as it is, ready to be handed over.
 
@@ -57,11 +73,11 @@ class Prepared(NamedTuple):
     """
 
     known: list[Any]
-    """Objects that are others once the index was changed: see ``holds``."""
-    versions: tuple[int | None, int | None]
-    """Of the coarse words and the codebooks, which may be changed in place."""
-    words: tuple[Array, Array, Array]
-    """Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K)."""
+    """Codebooks, rotations, segments, and what was removed of each: see ``holds``."""
+    versions: list[tuple[Tensor, int]]
+    """How often codebooks and rotations had been changed in place, where counted."""
+    words: tuple[Array, ...]
+    """``Words`` as a plain tuple, which kernels take sooner."""
     parts: list[Part]
     """By segment."""
     live: int
@@ -69,42 +85,47 @@ class Prepared(NamedTuple):
 
     @classmethod
     def of(
-        cls, coarse: Coarse, own: tuple[Tensor, Tensor], items: ItemStore
+        cls, coarse: Coarse, cells: Blocks, blocks: Blocks, items: ItemStore
     ) -> "Prepared":
-        """What is compared with queries, made of ``own``, and the items.
+        """What is compared with queries, and the items.
 
         Args:
-            coarse: made of the words below.
-            own: the words queries are compared with to find lists; codebooks (M, K,
-                width).
+            coarse: made of the codebooks of the cells.
+            cells: queries as they are compared to find lists, and with what.
+            blocks: queries in blocks, and the codebooks of codes.
             items: of the index.
         """
         segments = list(items.segments)
-        known = [*own, *segments, *(one.removed for one in segments)]
-        versions = version_of(own[0]), version_of(own[1])
         pairs = zip(items.columns(), segments, strict=True)
         parts = [
             (tuple(columns), (segment.alive, False), (segment.frozen_bounds, 1))
             for columns, segment in pairs
         ]
-        words = (*coarse, turned(own[1]))
-        return cls(known, versions, words, parts, sum(one.live for one in segments))
+        rotations = (_rotation(one.rotation) for one in (cells, blocks))
+        made_of = *cells[1:], *blocks[1:]
+        return cls(
+            [*made_of, *segments, *(one.removed for one in segments)],
+            [(one, one._version) for one in made_of if _varies(one)],
+            (*coarse, turned(blocks.codebooks), *rotations),
+            parts,
+            sum(one.live for one in segments),
+        )
 
-    def holds(
-        self, words: Tensor, codebooks: Tensor, segments: Sequence[Segment]
-    ) -> bool:
+    def holds(self, cells: Blocks, blocks: Blocks, own: Sequence[Segment]) -> bool:
         """Whether words, codebooks and items are still the same."""
-        known, count = self.known, len(segments)
-        of_words, of_codebooks = self.versions
+        known, count = self.known, len(own)
         if (
-            known[0] is not words
-            or known[1] is not codebooks
-            or (of_words is not None and words._version != of_words)
-            or (of_codebooks is not None and codebooks._version != of_codebooks)
-            or len(known) != 2 + 2 * count
+            known[0] is not cells.codebooks
+            or known[1] is not cells.rotation
+            or known[2] is not blocks.codebooks
+            or known[3] is not blocks.rotation
+            or len(known) != 4 + 2 * count
         ):
             return False
-        for at, segment in enumerate(segments, 2):
+        for one, version in self.versions:
+            if one._version != version:
+                return False
+        for at, segment in enumerate(own, 4):
             if known[at] is not segment or known[at + count] is not segment.removed:
                 return False
         return True
@@ -122,7 +143,8 @@ class Turned(NamedTuple):
     @classmethod
     def of(cls, codebooks: Tensor) -> "Turned":
         """Codebooks (M, K, width), as they are now."""
-        return cls(codebooks, version_of(codebooks), turned(codebooks))
+        version = codebooks._version if _varies(codebooks) else None
+        return cls(codebooks, version, turned(codebooks))
 
     def holds(self, codebooks: Tensor) -> bool:
         """Whether codebooks are still the same."""
@@ -135,7 +157,8 @@ class Together(NamedTuple):
 
     ready: Prepared
     rows: tuple[Array, Array]
-    """As they are compared to find lists, (q, dim), and in blocks, (q, M · width)."""
+    """As they are compared to find lists, (q, dim), and in blocks, (q, M · width); or
+    before they are rotated so."""
     probes: int
 
     def scan(self, allowed: list[Allowed] | None, best: Best) -> None:
@@ -229,14 +252,18 @@ def result_of(found: Found, items: ItemStore) -> SearchResult:
     return SearchResult(torch.from_numpy(found[1]), distances)
 
 
-def version_of(x: Tensor) -> int | None:
-    """How often a tensor was changed in place; None if it never can be."""
-    return None if x.is_inference() else x._version
+def _varies(x: Tensor | None) -> TypeGuard[Tensor]:
+    """Whether it is a tensor that counts how often it was changed in place."""
+    return x is not None and not x.is_inference()
 
 
 def turned(codebooks: Tensor) -> Array:
     """Codebooks (M, K, width) as ``turned_tables`` takes them, (M, width, K)."""
     return array_of(codebooks.transpose(1, 2))
+
+
+def _rotation(rotation: Tensor | None) -> Array:
+    return NO_ROTATION if rotation is None else rotation_tiles(rotation)
 
 
 def array_of(x: Tensor) -> Array:

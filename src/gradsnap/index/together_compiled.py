@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.block_tables_compiled import turned_tables
+from gradsnap.coders.quantizers.tiles_compiled import rotate
 from gradsnap.compiled import compiled, compiled_strictly
 from gradsnap.index.filtered_compiled import unmark
 from gradsnap.index.heaps_compiled import sort_heaps
@@ -13,8 +14,8 @@ from gradsnap.index.lists_compiled import scan_lists
 from gradsnap.index.probing_compiled import nearest_centroids, nearest_pairs
 
 Array = NDArray[Any]
-Words = tuple[Array, Array, Array]
-"""Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K)."""
+Words = tuple[Array, Array, Array, Array, Array]
+"""As in ``together``."""
 
 TOGETHER = 16
 """Queries whose lists and tables are held at once."""
@@ -52,17 +53,27 @@ def _end(heaps: tuple[Array, Array, Array]) -> None:
 
 
 @compiled
+def _rotated(rows: Array, rotation: Array) -> Array:
+    """Rows (q, dim) rotated, if they are to be."""
+    if rotation.shape[0] == 0:
+        return rows
+    turned = np.empty(rows.shape, rows.dtype)
+    rotate(rows, rotation, turned)
+    return turned
+
+
+@compiled
 def begin(rows: tuple[Array, Array], words: Words, probes: int) -> tuple[Array, Array]:
     """The lists (q, probes) and tables (q, M, K) of queries.
 
     Args:
         rows: as they are compared to find lists, (q, dim) or (q, 2 · width), and in
-            blocks, (q, M · width).
+            blocks, (q, M · width); or before they are rotated so.
         words: what they are compared with; no halves where lists are pairs.
         probes: lists a query looks into.
     """
-    near, blocks = rows
-    tiles, halves, books = words
+    tiles, halves, books = words[0], words[1], words[2]
+    near, blocks = _rotated(rows[0], words[3]), _rotated(rows[1], words[4])
     lists = np.empty((near.shape[0], probes), np.int64)
     if halves.size:
         values = np.empty(lists.shape, near.dtype)

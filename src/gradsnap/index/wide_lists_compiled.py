@@ -59,8 +59,7 @@ def scan_wide(
     low, scale, limit, worst = lows_of(table, lows), np.float32(0), ALL, INFINITE
     held, held_at = np.uint64(0), 0
     for p in range(lists.shape[0]):
-        if p + FAR_AHEAD < lists.shape[0]:
-            _fetch(words, bounds[step * lists[p + FAR_AHEAD]])
+        _fetch(words, spans, lists, p + FAR_AHEAD)
         fetch_alive(alive, spans, lists, p + AHEAD)
         stop = bounds[step * lists[p] + 1]
         for at in range(bounds[step * lists[p]], stop, WIDE):
@@ -86,14 +85,16 @@ def scan_wide(
 
 
 @compiled_in_place
-def _fetch(words: Array, first: int) -> None:
-    """Asks for the first codes of a list that comes later.
+def _fetch(words: Array, spans: Tuple, lists: Array, p: int) -> None:
+    """Asks for the first codes of the p-th of some lists.
 
     Always for as many, though they be of other lists or none: to count them takes
     longer than to ask for them.
     """
-    for place in range(0, WIDE, LINE):
-        fetch(words, first + place)  # type: ignore[call-arg]
+    if p < lists.shape[0]:
+        bounds, step = spans
+        for place in range(0, WIDE, LINE):
+            fetch(words, bounds[step * lists[p]] + place)  # type: ignore[call-arg]
 
 
 @compiled_in_place

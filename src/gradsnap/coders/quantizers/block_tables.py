@@ -5,13 +5,33 @@ the numbers do; a compiled loop takes a tenth of that, and plain torch, which st
 for it, adds in the same order, so that both agree to the bit.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from gradsnap.coders.quantizers.tiles import rotated
 from gradsnap.compiled import kernels
 
 FEW = 8
 """From so many queries on a matrix product is faster."""
+
+
+class Blocks(NamedTuple):
+    """What tables are made of, in the order of dimension throughout."""
+
+    rows: Tensor
+    """(q, M · width), or (q, dim) that are rotated first."""
+    codebooks: Tensor
+    """(M, K, width)."""
+    rotation: Tensor | None = None
+    """(dim, dim)."""
+
+    def tables(self) -> Tensor:
+        """Squared distances of blocks to codewords, (q, M, K)."""
+        if self.rotation is None:
+            return block_tables(self.rows, self.codebooks)
+        return block_tables(rotated(self.rows, self.rotation), self.codebooks)
 
 
 def can_loop(queries: Tensor) -> bool:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.coder import Reduce
+from gradsnap.coders.quantizers.block_tables import Blocks
 from gradsnap.coders.quantizers.kmeans import kmeans
 from gradsnap.coders.quantizers.product import ProductQuantizer
 from gradsnap.coders.quantizers.quantizer import Candidates, Common, Quantizer
@@ -145,6 +146,13 @@ class OptimizedProductQuantizer(Quantizer):
 
     def _in_blocks(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.inner._in_blocks(x @ self.rotation)
+
+    def _unrotated(self, x: Tensor) -> Blocks:
+        if self.dim % self.num_codebooks:  # blocks are padded after they are rotated
+            return Blocks(*self._in_blocks(x))
+        # What the properties give, after many questions that take far longer.
+        codebooks = self._modules["inner"]._buffers["codebooks"]  # type: ignore[union-attr]
+        return Blocks(x, codebooks, self._buffers["rotation"])  # type: ignore[arg-type]
 
     def _inner_products(self, x: Tensor) -> Tensor:
         return self.inner._inner_products(x @ self.rotation)

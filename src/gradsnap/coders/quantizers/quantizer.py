@@ -11,6 +11,7 @@ from gradsnap.arrays import Given, as_tensor
 from gradsnap.coders.checks import check_codebook_size, check_count, check_sizes
 from gradsnap.coders.coder import Coder, Reduce, full_precision
 from gradsnap.coders.packing import bits_of
+from gradsnap.coders.quantizers.block_tables import Blocks
 from gradsnap.coders.tables import Tables
 from gradsnap.errors import InputError
 
@@ -122,6 +123,11 @@ class Quantizer(Coder):
         tables are something else.
         """
         return None
+
+    def _unrotated(self, x: Tensor) -> Blocks | None:
+        """The same before rows are rotated, for a kernel that does so in its order."""
+        made = self._in_blocks(x)
+        return None if made is None else Blocks(*made)
 
     # --- the verbs ----------------------------------------------------------
 
