@@ -32,6 +32,7 @@ from gradsnap.index.wide_lists_compiled import (
     fetch_alive,
     scan_wide,
 )
+from gradsnap.lines_compiled import in_line
 
 Array = NDArray[Any]
 Heap = tuple[Array, Array, Array]
@@ -63,9 +64,6 @@ SHRUNK = np.float32(0.8)
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 INFINITE = np.float32(np.inf)
-
-LINE = 64
-"""Bytes of memory that come together."""
 
 BLOCK = 256
 """Codes added up before they are compared with the worst result."""
@@ -238,22 +236,11 @@ def _scanned_wide(
 
 
 @compiled
-def _in_line(count: int) -> Array:
-    """Zeros, uint8 (count,), that begin where a line of memory does.
-
-    Elsewhere every register of them is read from two lines, and a scan, which reads
-    little else, takes a third longer: by chance of where memory was free.
-    """
-    room = np.zeros(count + LINE, np.uint8)
-    start = -room.ctypes.data % LINE
-    return room[start : start + count]
-
-
-@compiled
 def _room(columns: Tuple, tables: Array) -> Room:
     """What scans write to on their way, for all queries."""
     size = PAIRED if columns[7].size else ENTRIES
-    small = _in_line(WORDS).reshape(WORDS // size, size)
+    small = in_line(WORDS, np.uint8).reshape(WORDS // size, size)
+    small[:] = 0
     lows, sums = np.empty(tables.shape[1], np.float32), np.empty(WORDS, np.float32)
     return small, lows, sums, np.empty(SOME + 1, np.int64)
 

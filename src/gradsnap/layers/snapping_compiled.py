@@ -31,6 +31,7 @@ from gradsnap.compiled import (
     compiled_strictly,
 )
 from gradsnap.layers.choice_compiled import choose, measure
+from gradsnap.lines_compiled import in_line, rows_in_line
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array, Array, Array]
@@ -259,14 +260,15 @@ def _snap_span(
 @compiled
 def _make_desk(rows: Rows, k: int) -> Desk:
     num_codebooks, size = rows[1].shape
-    entries = np.empty((num_codebooks, size), np.float32)
+    entries = in_line(num_codebooks * size, np.float32).reshape(num_codebooks, size)
     room = make_room(entries, k)
     length = room[1][1][0].shape[0]
-    sides = np.zeros((2, length), np.float32)  # one codebook has one side
+    sides = rows_in_line(2, length, np.float32)
+    sides[:] = 0  # one codebook has one side
     lines = (
-        np.empty(length, np.float32),
-        np.empty(length, np.float32),
-        np.empty(rows[2].shape[1], np.float32),
+        in_line(length, np.float32),
+        in_line(length, np.float32),
+        in_line(rows[2].shape[1], np.float32),
     )
     code = np.empty(num_codebooks, np.uint32)
     return room, entries, np.empty_like(entries), sides, lines, code

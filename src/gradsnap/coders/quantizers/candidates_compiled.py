@@ -23,6 +23,7 @@ from gradsnap.coders.quantizers.smallest_compiled import (
     settle,
 )
 from gradsnap.compiled import compiled, compiled_in_place
+from gradsnap.lines_compiled import in_line, rows_in_line
 
 Array = NDArray[Any]
 Room = tuple[Any, Any, Any, Any, Any]
@@ -98,29 +99,30 @@ def make_room(entries: Array, k: int) -> Room:
         with the bound of the last row.
     """
     num_codebooks, size = entries.shape
-    lanes = np.empty(min(size, LANES), entries.dtype)
-    looks = (np.zeros(num_codebooks, lanes.dtype), lanes, np.empty(size, lanes.dtype))
+    kind = entries.dtype
+    lanes = in_line(min(size, LANES), kind)
+    looks = (np.zeros(num_codebooks, kind), lanes, in_line(size, kind))
     few, many = min(size, k), 4 * k + 64
     room = max(size, many) + BLOCK
     lists = (
-        np.empty((num_codebooks, room), entries.dtype),
-        np.empty((num_codebooks, room), np.uint32),
+        rows_in_line(num_codebooks, room, kind),
+        rows_in_line(num_codebooks, room, np.uint32),
         np.zeros(num_codebooks, np.int32),
     )
-    places = np.empty((3, room), np.uint32)  # unsigned: no place counts from the end
-    sums = (np.empty(room, entries.dtype), places[0], places[1])
+    places = rows_in_line(3, room, np.uint32)  # unsigned: no place counts from the end
+    sums = (in_line(room, kind), places[0], places[1])
     histograms = np.empty((3, 2 * folds.COARSE), np.float32)
-    ends, by_bin = np.empty(folds.BINS + 2, np.uint32), np.empty(room, entries.dtype)
+    ends, by_bin = np.empty(folds.BINS + 2, np.uint32), in_line(room, kind)
     bins = (histograms, ends, places[2], by_bin)
     partial = (
-        np.empty((num_codebooks + 1, many), entries.dtype),
+        np.empty((num_codebooks + 1, many), kind),
         np.empty((num_codebooks + 1, many), np.int32),
         np.empty((num_codebooks + 1, many), np.int32),
     )
     words = np.empty(few, np.int32), np.empty(size + 1, np.int32)
-    long = (partial, (np.empty(few, lanes.dtype), words[0], words[1]))
-    share = np.full(3, INFINITE, entries.dtype)
-    named = (np.empty((num_codebooks, room), np.uint32), lists[2].copy())
+    long = (partial, (np.empty(few, kind), words[0], words[1]))
+    share = np.full(3, INFINITE, kind)
+    named = (rows_in_line(num_codebooks, room, np.uint32), lists[2].copy())
     return looks, (lists, sums, bins, named), long, np.empty(BINS, np.int32), share
 
 
