@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_in_place
 
 Array = NDArray[Any]
 
@@ -32,3 +32,13 @@ def rows_in_line(rows: int, count: int, kind: Any) -> Array:
     step = LINE // np.empty(1, kind).itemsize
     length = -(-count // step) * step
     return in_line(rows * length, kind).reshape(rows, length)
+
+
+@compiled_in_place
+def copy(numbers: Array, to: Array) -> None:
+    """Copies numbers (n,) to at least as many places.
+
+    Assigning an array to a slice asks whether the two overlap, and for room if so.
+    """
+    for i in range(numbers.shape[0]):
+        to[i] = numbers[i]

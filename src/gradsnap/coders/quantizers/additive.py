@@ -60,7 +60,7 @@ class AdditiveQuantizer(SummedQuantizer):
         codebook_size: int,
         *,
         iterations: int = 25,
-        rounds: int = 16,
+        rounds: int = 20,
         **beam: Unpack[BeamOptions],
     ) -> None:
         super().__init__(dim, num_codebooks, codebook_size, **beam)

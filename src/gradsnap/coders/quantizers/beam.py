@@ -118,7 +118,7 @@ def compiled_bounds(
     found = _room(lower, beam, keep)
     words = bounds.codebooks.numpy(), bounds.norms.numpy(), pairs.numpy()
     products = on_threads(
-        lambda job: run(job[0], job[1], *words, beam, job[2:]),
+        lambda job: run(job[0], job[1], words, beam, job[2:]),
         _parts(x.contiguous(), lower, *found),
     )
     return found, sum(products)

@@ -12,10 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled, compiled_in_place
+from gradsnap.lines_compiled import copy, in_line
 
 Array = NDArray[Any]
 Lines = tuple[Array, Array, Array]
 """Sums (b, K), the least of each of their lanes (b, lanes), and of each line (b,)."""
+Desk = tuple[Lines, Array, Array, Array]
+"""What a row is worked on with: lines, the best sums (b,) and where they stand, and
+codes before and after a codebook, (2, b, M)."""
 
 FEW = 4
 FOLD = 8
@@ -33,7 +37,7 @@ def lowest(values: Array) -> Any:
     return low
 
 
-@compiled
+@compiled_in_place
 def _place(values: Array, value: float, start: int, step: int) -> int:
     """Where the value stands among values (n,): the first such place, or the last."""
     at = start
@@ -60,7 +64,7 @@ def lane_minima(line: Array, least: Array, scratch: Array) -> None:
         least[i] = scratch[i]
 
 
-@compiled
+@compiled_in_place
 def extended(
     pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
 ) -> None:
@@ -75,14 +79,14 @@ def extended(
         sums: filled, (b, K).
     """
     if m == 0:
-        sums[0] = unary
+        copy(unary, sums[0])
     elif m < FEW:
         _extended_few(pairs, codes, unary, scores, m, sums)
     else:
         _extended_many(pairs, codes, unary, scores, m, sums)
 
 
-@compiled
+@compiled_in_place
 def _extended_few(
     pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
 ) -> None:
@@ -103,7 +107,7 @@ def _extended_few(
                 line[k] = (((first[k] + other[k]) + end[k]) + unary[k]) + score
 
 
-@compiled
+@compiled_in_place
 def _extended_many(
     pairs: Array, codes: Array, unary: Array, scores: Array, m: int, sums: Array
 ) -> None:
@@ -129,7 +133,7 @@ def _extended_many(
             line[k] = (line[k] + unary[k]) + score
 
 
-@compiled
+@compiled_in_place
 def least_of_lines(lines: Lines) -> None:
     """Fills the least of each lane, an eighth of a line apart, and of each line."""
     sums, least, tops = lines
@@ -147,7 +151,7 @@ def least_of_lines(lines: Lines) -> None:
         tops[state] = lowest(low)
 
 
-@compiled
+@compiled_in_place
 def take_out(line: Array, low: Array, tops: Array, state: int) -> int:
     """Takes the smallest sum out of a line (K,); returns its place."""
     lanes, value = low.shape[0], tops[state]
@@ -162,7 +166,7 @@ def take_out(line: Array, low: Array, tops: Array, state: int) -> int:
     return at
 
 
-@compiled
+@compiled_in_place
 def _take(lines: Lines, values: Array, places: Array) -> None:
     """The smallest of all sums, ascending, with their places; takes them out."""
     sums, least, tops = lines
@@ -173,7 +177,7 @@ def _take(lines: Lines, values: Array, places: Array) -> None:
         places[i] = state * sums.shape[1] + at
 
 
-@compiled
+@compiled_in_place
 def _extend(now: Array, then: Array, places: Array, m: int, size: int) -> None:
     """Codes (b, M) of m + 1 codewords, from those of m and the places taken."""
     for i in range(places.shape[0]):
@@ -181,6 +185,18 @@ def _extend(now: Array, then: Array, places: Array, m: int, size: int) -> None:
         for j in range(m):
             then[i, j] = now[state, j]
         then[i, m] = places[i] - state * size
+
+
+@compiled
+def _make_desk(count: int, num_codebooks: int, size: int, kind: Any) -> Desk:
+    lanes = max(1, size // FOLD)
+    lines = (
+        in_line(count * size, kind).reshape(count, size),
+        in_line(count * lanes, kind).reshape(count, lanes),
+        in_line(count, kind),
+    )
+    kept = np.empty((2, count, num_codebooks), np.int64)
+    return lines, in_line(count, kind), np.empty(count, np.int64), kept
 
 
 @compiled
@@ -196,24 +212,30 @@ def beam_search(
         scores: (n, keep), filled, ascending.
         codes: (n, keep, M), filled.
     """
-    (rows, num_codebooks, size), kind = unaries.shape, unaries.dtype
-    sums = np.empty((beam, size), kind)
-    least = np.empty((beam, max(1, size // FOLD)), kind)
-    tops, best = np.empty((2, beam), kind)
-    places = np.empty(beam, np.int64)
-    kept = np.empty((2, beam, num_codebooks), np.int64)
-    for row in range(rows):
-        count = 1
-        for m in range(num_codebooks):
-            now, then = kept[m % 2], kept[1 - m % 2]
-            lines = (sums[:count], least[:count], tops[:count])
-            extended(pairs[m], now, unaries[row, m], best, m, lines[0])
-            least_of_lines(lines)
-            new = min(beam, count * size)
-            if m + 1 == num_codebooks:
-                new = scores.shape[1]
-            _take(lines, best[:new], places[:new])
-            _extend(now, then, places[:new], m, size)
-            count = new
-        scores[row] = best[:count]
-        codes[row] = kept[num_codebooks % 2, :count]
+    _, num_codebooks, size = unaries.shape
+    desk = _make_desk(beam, num_codebooks, size, unaries.dtype)
+    for row in range(unaries.shape[0]):
+        _search_row(unaries[row], pairs, scores[row], codes[row], desk)
+
+
+@compiled_in_place
+def _search_row(
+    unary: Array, pairs: Array, scores: Array, codes: Array, desk: Desk
+) -> None:
+    """``beam_search`` of one row."""
+    (sums, least, tops), best, places, kept = desk
+    (num_codebooks, size), beam, count = unary.shape, tops.shape[0], 1
+    for m in range(num_codebooks):
+        now, then = kept[m % 2], kept[1 - m % 2]
+        lines = (sums[:count], least[:count], tops[:count])
+        extended(pairs[m], now, unary[m], best, m, lines[0])
+        least_of_lines(lines)
+        new = min(beam, count * size)
+        if m + 1 == num_codebooks:
+            new = scores.shape[0]
+        _take(lines, best[:new], places[:new])
+        _extend(now, then, places[:new], m, size)
+        count = new
+    copy(best[:count], scores)
+    for i in range(count):
+        copy(kept[num_codebooks % 2, i], codes[i])

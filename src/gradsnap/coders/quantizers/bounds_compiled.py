@@ -17,7 +17,8 @@ from gradsnap.coders.quantizers.beam_compiled import (
     least_of_lines,
     take_out,
 )
-from gradsnap.compiled import compiled, compiled_loosely
+from gradsnap.compiled import compiled, compiled_in_place, compiled_loosely
+from gradsnap.lines_compiled import copy, in_line
 
 Array = NDArray[Any]
 Words = tuple[Array, Array, Array]
@@ -27,9 +28,15 @@ States = tuple[Array, Array]
 Lines = tuple[Array, Array, Array]
 """Sums of bounds (b, K), the least of each of their lanes, and of each line (b,)."""
 Known = tuple[Array, Array, Array]
-"""Entries that were computed (K,), for which stage and row, and how many ever."""
+"""Entries that were computed (K,), in which stage of which row, and numbers (3,): of
+that stage among all, of products so far, and of the codebook."""
 Best = tuple[Array, Array, Array]
 """The best true sums, ascending, their states and their codewords."""
+Sides = tuple[Array, Array, Array]
+"""Codebooks (M, K, dim), norms (M, K) and pairs (M, M·K, K)."""
+Desk = tuple[Lines, Array, Best, Array, Known]
+"""What a row is worked on with: lines, scores (b,), the best, and codes before and
+after a codebook, (2, b, M), and what is known."""
 
 
 @compiled_loosely
@@ -40,7 +47,7 @@ def _inner_product(x: Array, word: Array) -> Any:
     return total
 
 
-@compiled
+@compiled_in_place
 def _true_sum(
     x: Array, words: Words, states: States, state: int, word: int, known: Known
 ) -> Any:
@@ -60,7 +67,7 @@ def _true_sum(
     return (total + entries[word]) + scores[state]
 
 
-@compiled
+@compiled_in_place
 def _enter(value: Any, state: int, word: int, best: Best) -> None:
     """Puts a sum among the best in place of the worst of them."""
     values, states, words = best
@@ -71,7 +78,7 @@ def _enter(value: Any, state: int, word: int, best: Best) -> None:
     values[i], states[i], words[i] = value, state, word
 
 
-@compiled
+@compiled_in_place
 def _pick(
     x: Array, words: Words, states: States, lines: Lines, known: Known, best: Best
 ) -> None:
@@ -92,7 +99,7 @@ def _pick(
             _enter(value, state, word, best)
 
 
-@compiled
+@compiled_in_place
 def _extend(now: Array, then: Array, best: Best, m: int) -> None:
     """Codes (b, M) of m + 1 codewords, from those of m and the best."""
     values, states, words = best
@@ -103,52 +110,71 @@ def _extend(now: Array, then: Array, best: Best, m: int) -> None:
 
 
 @compiled
+def _make_desk(count: int, num_codebooks: int, size: int, kind: Any) -> Desk:
+    lanes = max(1, size // FOLD)
+    lines = (
+        in_line(count * size, kind).reshape(count, size),
+        in_line(count * lanes, kind).reshape(count, lanes),
+        in_line(count, kind),
+    )
+    states, places = np.empty((2, count), np.int64)
+    kept = np.empty((2, count, num_codebooks), np.int64)
+    known = np.empty(size, kind), np.full(size, -1, np.int64), np.zeros(3, np.int64)
+    return (
+        lines,
+        in_line(count, kind),
+        (in_line(count, kind), states, places),
+        kept,
+        known,
+    )
+
+
+@compiled
 def bounded_search(
-    x: Array,
-    lower: Array,
-    codebooks: Array,
-    norms: Array,
-    pairs: Array,
-    beam: int,
-    found: tuple[Array, Array],
+    x: Array, lower: Array, sides: Sides, beam: int, found: tuple[Array, Array]
 ) -> int:
     """Extends the best partial codes of each row codebook by codebook.
 
     Args:
         x: (n, dim).
         lower: ``Bounds.lower``, (n, M, K).
-        codebooks: (M, K, dim).
-        norms: (M, K).
-        pairs: ``earlier_pair_tables``, (M, M·K, K).
+        sides: codebooks (M, K, dim), norms (M, K), and ``earlier_pair_tables`` of
+            theirs, (M, M·K, K).
         beam: partial codes kept for each row.
         found: scores (n, keep), ascending, and codes (n, keep, M), filled.
 
     Returns:
         How many inner products were computed.
     """
-    scores, codes = found
-    (rows, num_codebooks, size), kind = lower.shape, lower.dtype
-    sums = np.empty((beam, size), kind)
-    least = np.empty((beam, max(1, size // FOLD)), kind)
-    tops, before, values = np.empty((3, beam), kind)
-    states, places = np.empty((2, beam), np.int64)
-    kept = np.empty((2, beam, num_codebooks), np.int64)
-    known = np.empty(size, kind), np.full(size, -1, np.int64), np.zeros(3, np.int64)
+    (rows, num_codebooks, size), (scores, codes) = lower.shape, found
+    desk = _make_desk(beam, num_codebooks, size, lower.dtype)
     for row in range(rows):
-        count = 1
-        for m in range(num_codebooks):
-            now, then = kept[m % 2], kept[1 - m % 2]
-            new = scores.shape[1] if m + 1 == num_codebooks else min(beam, count * size)
-            before[:count] = values[:count]
-            known[2][0], known[2][2] = row * num_codebooks + m, m
-            lines = sums[:count], least[:count], tops[:count]
-            extended(pairs[m], now, lower[row, m], before, m, lines[0])
-            least_of_lines(lines)
-            best = values[:new], states[:new], places[:new]
-            words = codebooks[m], norms[m], pairs[m]
-            _pick(x[row], words, (now, before), lines, known, best)
-            _extend(now, then, best, m)
-            count = new
-        scores[row], codes[row] = values[:count], kept[num_codebooks % 2, :count]
-    products: int = known[2][1]
+        _search_row(x[row], lower[row], sides, (scores[row], codes[row]), desk)
+    products: int = desk[4][2][1]
     return products
+
+
+@compiled_in_place
+def _search_row(
+    x: Array, lower: Array, sides: Sides, found: tuple[Array, Array], desk: Desk
+) -> None:
+    """``bounded_search`` of one row."""
+    (scores, codes), (sums, least, tops), before = found, desk[0], desk[1]
+    (values, states, places), kept, known = desk[2], desk[3], desk[4]
+    (num_codebooks, size), beam, count = lower.shape, tops.shape[0], 1
+    for m in range(num_codebooks):
+        now, then = kept[m % 2], kept[1 - m % 2]
+        new = scores.shape[0] if m + 1 == num_codebooks else min(beam, count * size)
+        copy(values[:count], before)
+        known[2][0], known[2][2] = known[2][0] + 1, m  # another stage of another row
+        lines = sums[:count], least[:count], tops[:count]
+        extended(sides[2][m], now, lower[m], before, m, lines[0])
+        least_of_lines(lines)
+        best = values[:new], states[:new], places[:new]
+        words = sides[0][m], sides[1][m], sides[2][m]
+        _pick(x, words, (now, before), lines, known, best)
+        _extend(now, then, best, m)
+        count = new
+    copy(values[:count], scores)
+    for i in range(count):
+        copy(kept[num_codebooks % 2, i], codes[i])

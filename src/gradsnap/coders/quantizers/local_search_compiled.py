@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.beam_compiled import lane_minima, lowest
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_in_place
+from gradsnap.lines_compiled import copy, in_line
 
 Array = NDArray[Any]
 Exchanges = tuple[Array, Array, Array]
@@ -21,7 +22,7 @@ Room = tuple[Array, Array, Array]
 LANES = 16
 
 
-@compiled
+@compiled_in_place
 def _first_lowest(room: Room) -> Any:
     """Where the smallest entry of the line stands: the first such place."""
     line, lanes, scratch = room
@@ -36,7 +37,7 @@ def _first_lowest(room: Room) -> Any:
     return at
 
 
-@compiled
+@compiled_in_place
 def _total(unary: Array, pairs: Array, code: Array) -> Any:
     """Energy of a code (M,): of its codewords (M, K), then of its pairs."""
     num_codebooks, size = unary.shape
@@ -50,13 +51,13 @@ def _total(unary: Array, pairs: Array, code: Array) -> Any:
     return own + cross
 
 
-@compiled
+@compiled_in_place
 def _add_to(line: Array, row: Array) -> None:
     for k in range(line.shape[0]):
         line[k] += row[k]
 
 
-@compiled
+@compiled_in_place
 def _energies(unary: Array, pairs: Array, code: Array, m: int, line: Array) -> None:
     """The energy (K,), up to a shift, of a code (M,) with each codeword of codebook m.
 
@@ -64,16 +65,16 @@ def _energies(unary: Array, pairs: Array, code: Array, m: int, line: Array) -> N
     """
     size, first = line.shape[0], 1 if m == 0 else 0
     if code.shape[0] == 1:
-        line[:] = unary[0]
+        copy(unary[0], line)
         return
-    line[:] = pairs[m, first * size + code[first]]
+    copy(pairs[m, first * size + code[first]], line)
     for j in range(first + 1, code.shape[0]):
         if j != m:
             _add_to(line, pairs[m, j * size + code[j]])
     _add_to(line, unary[m])
 
 
-@compiled
+@compiled_in_place
 def _icm(unary: Array, pairs: Array, code: Array, sweeps: int, room: Room) -> None:
     """Each codebook its best codeword given the others; the code (M,) in place."""
     num_codebooks = code.shape[0]
@@ -90,7 +91,7 @@ def _icm(unary: Array, pairs: Array, code: Array, sweeps: int, room: Room) -> No
             return
 
 
-@compiled
+@compiled_in_place
 def _exchange(
     code: Array, exchanges: Exchanges, turn: int, size: int, other: Array
 ) -> None:
@@ -114,19 +115,31 @@ def local_search(
         sweeps: of ICM in a round.
         codes: (n, M), improved in place.
     """
-    rows, num_codebooks, size = unaries.shape
-    line, scratch = np.empty(size, unaries.dtype), np.empty(size, unaries.dtype)
-    room = (line, np.empty(min(size, LANES), unaries.dtype), scratch)
-    other = np.empty(num_codebooks, codes.dtype)
-    for row in range(rows):
-        code, unary = codes[row], unaries[row]
-        least = _total(unary, pairs, code)
-        other[:] = code
-        for turn in range(exchanges[0].shape[0] + 1):
-            if turn > 0:
-                _exchange(code, exchanges, turn - 1, size, other)
-            _icm(unary, pairs, other, sweeps, room)
-            total = _total(unary, pairs, other)
-            if total < least:
-                least = total
-                code[:] = other
+    size, kind = unaries.shape[2], unaries.dtype
+    room = in_line(size, kind), in_line(min(size, LANES), kind), in_line(size, kind)
+    other = np.empty(codes.shape[1], codes.dtype)
+    for row in range(unaries.shape[0]):
+        _search_row(unaries[row], pairs, exchanges, sweeps, codes[row], (other, room))
+
+
+@compiled_in_place
+def _search_row(
+    unary: Array,
+    pairs: Array,
+    exchanges: Exchanges,
+    sweeps: int,
+    code: Array,
+    desk: tuple[Array, Room],
+) -> None:
+    """``local_search`` of one row."""
+    other, room = desk
+    least = _total(unary, pairs, code)
+    copy(code, other)
+    for turn in range(exchanges[0].shape[0] + 1):
+        if turn > 0:
+            _exchange(code, exchanges, turn - 1, unary.shape[1], other)
+        _icm(unary, pairs, other, sweeps, room)
+        total = _total(unary, pairs, other)
+        if total < least:
+            least = total
+            copy(other, code)
