@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradsnap.compiled import compiled
+from gradsnap.compiled import compiled, compiled_in_place
 from gradsnap.index.heaps_compiled import offer
+from gradsnap.lines_compiled import in_line
 
 Array = NDArray[Any]
 
@@ -18,7 +19,7 @@ BLOCK = 64
 """Codes added up before they are compared with the worst results."""
 
 
-@compiled
+@compiled_in_place
 def _add_one(sums: Array, codes: Array, table: Array, m: int) -> None:
     """Adds the entries (K, W) of codebook m to sums (e, W)."""
     for i in range(sums.shape[0]):
@@ -27,7 +28,7 @@ def _add_one(sums: Array, codes: Array, table: Array, m: int) -> None:
             sums[i, j] += table[word, j]
 
 
-@compiled
+@compiled_in_place
 def _add_two(sums: Array, codes: Array, tables: Array, m: int) -> None:
     """Adds the entries of codebooks m and m + 1, which spares a pass over the sums."""
     left, right = tables[m], tables[m + 1]
@@ -37,7 +38,7 @@ def _add_two(sums: Array, codes: Array, tables: Array, m: int) -> None:
             sums[i, j] = (sums[i, j] + left[word, j]) + right[next_word, j]
 
 
-@compiled
+@compiled_in_place
 def _add_block(sums: Array, codes: Array, bias: Array, tables: Array) -> None:
     """Sums (e, W) of the table entries of codes (e, M), in codebook order."""
     num_codebooks = codes.shape[1]
@@ -73,7 +74,7 @@ def scan_group(
     distances, keys, places = heaps
     width = tables.shape[2]
     worst = distances[:, 0].copy()
-    sums = np.empty((BLOCK, width), np.float32)
+    sums = in_line(BLOCK * width, np.float32).reshape(BLOCK, width)
     for r in range(ranges.shape[0]):
         for start in range(ranges[r, 0], ranges[r, 1], BLOCK):
             count = min(BLOCK, ranges[r, 1] - start)
