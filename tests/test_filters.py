@@ -31,9 +31,9 @@ COUNT = 600
 SHARES = [0.03, 0.5, 0.9]
 
 
-def wide(dim: int = 16) -> ProductQuantizer:
-    """Eight codebooks of 256, made up."""
-    quantizer = ProductQuantizer(dim, 8, 256)
+def wide(dim: int = 16, books: int = 8) -> ProductQuantizer:
+    """Codebooks of 256, made up."""
+    quantizer = ProductQuantizer(dim, books, 256)
     generator = torch.Generator().manual_seed(1)
     shape = quantizer.codebooks.shape
     quantizer.codebooks.copy_(torch.randn(shape, generator=generator))

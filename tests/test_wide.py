@@ -20,8 +20,9 @@ from gradsnap.index import (
 )
 from gradsnap.index.filtering import Marked
 from gradsnap.index.lists import ListedIndex
-from gradsnap.index.shuffles_compiled import BYTES, limit_of, lows_of, scale_of, shrink
+from gradsnap.index.shuffles_compiled import limit_of, lows_of, scale_of, shrink
 from gradsnap.index.wide_compiled import (
+    BOOKS,
     ENTRIES,
     HAS_BYTES,
     HAS_WIDE,
@@ -41,34 +42,37 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def words(count: int) -> np.ndarray:
+def drawn_codes(count: int, books: int) -> np.ndarray:
     rng = np.random.default_rng(0)
-    return rng.integers(0, 2**64, count, dtype=np.uint64)
+    return rng.integers(0, ENTRIES, (count, books), dtype=np.uint8)
 
 
 # --- 64 codes at once -----------------------------------------------------------
 
 
-def test_instructions_do_what_the_plain_loop_does() -> None:
-    rng, codes = np.random.default_rng(1), words(200)
+@pytest.mark.parametrize("books", BOOKS)
+def test_instructions_do_what_the_plain_loop_does(books: int) -> None:
+    rng, codes = np.random.default_rng(1), drawn_codes(200, books)
     for most in (2, 30, 256):
-        small = rng.integers(0, most, (BYTES, ENTRIES), dtype=np.uint8)
+        small = rng.integers(0, most, (16, ENTRIES), dtype=np.uint8)
         for at in (0, 1, 63, len(codes) - WIDE):
             for limit in (0, 5, 100, 225, 254, 255):
                 mask = near(codes, at, small, limit)
                 assert mask == near_plainly(codes, at, small, limit)
 
 
+@pytest.mark.parametrize("books", BOOKS)
 @pytest.mark.parametrize("shift", [0.0, 1.0, 1e4])
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_nothing_as_near_as_the_limit_is_left_out(shift: float, scale: float) -> None:
-    rng, codes = np.random.default_rng(2), words(4 * WIDE)
-    table = (scale * (rng.random((BYTES, ENTRIES)) ** 4 + shift)).astype(np.float32)
-    numbers = codes.view(np.uint8).reshape(-1, BYTES)
-    sums = table[0, numbers[:, 0]]
-    for m in range(1, BYTES):
-        sums = sums + table[m, numbers[:, m]]  # in the order of a scan
-    lows, small = np.empty(BYTES, np.float32), np.zeros(table.shape, np.uint8)
+def test_nothing_as_near_as_the_limit_is_left_out(
+    shift: float, scale: float, books: int
+) -> None:
+    rng, codes = np.random.default_rng(2), drawn_codes(4 * WIDE, books)
+    table = (scale * (rng.random((books, ENTRIES)) ** 4 + shift)).astype(np.float32)
+    sums = table[0, codes[:, 0]]
+    for m in range(1, books):
+        sums = sums + table[m, codes[:, m]]  # in the order of a scan
+    lows, small = np.empty(books, np.float32), np.zeros(table.shape, np.uint8)
     low = lows_of(table, lows)
     for worst in np.sort(sums)[::16]:
         factor = scale_of(worst, low)
@@ -80,12 +84,15 @@ def test_nothing_as_near_as_the_limit_is_left_out(shift: float, scale: float) ->
             assert found[sums[at : at + WIDE] <= worst].all()
 
 
+@pytest.mark.parametrize("books", BOOKS)
 @pytest.mark.parametrize("negative", [False, True])
-def test_a_batch_finds_the_same_alone_and_in_groups(negative, monkeypatch) -> None:
+def test_a_batch_finds_the_same_alone_and_in_groups(
+    negative, books, monkeypatch
+) -> None:
     """However many queries there are, and for tables of inner products too."""
     rows = drawn(ITEMS, DIM)
     rows[ITEMS // 2 :] = rows[: ITEMS - ITEMS // 2]  # ties
-    coder = ProductQuantizer(DIM, 8, 256).fit(rows)
+    coder = ProductQuantizer(DIM, books, 256).fit(rows)
     index = ExhaustiveIndex(coder)
     index.add(rows)
     queries, groups = drawn(40, DIM, seed=1), []
@@ -109,27 +116,31 @@ def test_a_batch_finds_the_same_alone_and_in_groups(negative, monkeypatch) -> No
     assert torch.equal(alone.distances, shared.distances)
 
 
-def test_entries_that_may_be_negative_are_scanned_otherwise() -> None:
-    tables = np.ones((1, BYTES, ENTRIES), np.float32)
-    assert can_scan_wide(words(64), tables)
-    assert not can_scan_wide(words(63), tables)
-    assert not can_scan_wide(words(64), np.ones((2, BYTES, ENTRIES), np.float32))
+def test_what_registers_cannot_look_up_is_scanned_otherwise() -> None:
+    tables, no_bias = np.ones((1, 8, ENTRIES), np.float32), np.empty(0, np.float32)
+    codes = drawn_codes(WIDE, 8)
+    assert can_scan_wide(codes, no_bias, tables)
+    assert not can_scan_wide(codes[1:], no_bias, tables)
+    assert not can_scan_wide(codes[:, :5].copy(), no_bias, tables[:, :5].copy())
+    assert not can_scan_wide(codes.astype(np.uint16), no_bias, tables)
+    assert not can_scan_wide(codes, np.ones(WIDE, np.float32), tables)
+    assert not can_scan_wide(codes, no_bias, np.ones((2, 8, ENTRIES), np.float32))
     tables[0, 7, 255] = -1e-6
-    assert not can_scan_wide(words(64), tables)
+    assert not can_scan_wide(codes, no_bias, tables)
 
 
-def listed(kind: str) -> ListedIndex:
+def listed(kind: str, books: int = 8) -> ListedIndex:
     """Lists of which some are empty; items in one segment or two, some removed."""
     x = drawn(ITEMS, DIM)
     x[2000:2300] = x[1]  # equal distances, ordered by id
     made: ListedIndex
     if kind == "multi":
-        made = MultiIndex(wide(), codewords=8, probes=20).fit(x)
+        made = MultiIndex(wide(books=books), codewords=8, probes=20).fit(x)
     else:
         centroids = torch.cat(
             [drawn(LISTS - 3, DIM, seed=1), torch.full((3, DIM), 9.0)]
         )
-        made = InvertedIndex(wide(), centroids=centroids, probes=LISTS - 1)
+        made = InvertedIndex(wide(books=books), centroids=centroids, probes=LISTS - 1)
     if kind == "segments":
         made.add(x[:2400]).add(x[2400:])
     else:
@@ -140,11 +151,12 @@ def listed(kind: str) -> ListedIndex:
 
 
 @needs_wide
+@pytest.mark.parametrize("books", BOOKS)
 @pytest.mark.parametrize("kind", ["whole", "removed", "segments", "multi"])
 def test_results_are_those_of_the_other_scans(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, books: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index, queries = listed(kind), drawn(20, DIM, seed=2)
+    index, queries = listed(kind, books), drawn(20, DIM, seed=2)
     some = [place for place in range(1, ITEMS, 2) if place % 7]
 
     def results() -> list[Any]:

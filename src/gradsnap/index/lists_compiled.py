@@ -229,7 +229,7 @@ def _scanned_wide(
     columns: Tuple, alive: Array, spans: Spans, own: Own, heap: Heap, room: Room
 ) -> bool:
     """Whether ``scan_wide`` could scan them, and has."""
-    if not HAS_WIDE or not can_scan_wide(columns[4], own[1]):
+    if not HAS_WIDE or not can_scan_wide(columns[0], columns[1], own[1]):
         return False
     scan_wide(columns, alive, spans, own, heap, room)
     return True
@@ -239,7 +239,7 @@ def _scanned_wide(
 def _room(columns: Tuple, tables: Array) -> Room:
     """What scans write to on their way, for all queries."""
     size = PAIRED if columns[7].size else ENTRIES
-    small = in_line(WORDS, np.uint8).reshape(WORDS // size, size)
+    small = in_line(2 * BYTES * size, np.uint8).reshape(2 * BYTES, size)
     small[:] = 0
     lows, sums = np.empty(tables.shape[1], np.float32), np.empty(WORDS, np.float32)
     return small, lows, sums, np.empty(SOME + 1, np.int64)

@@ -126,7 +126,10 @@ def _one_by_one(columns: Columns, entries: Tensor) -> bool:
     wide = kernels("gradsnap.index.wide_compiled")
     if wide is None or not wide.HAS_BYTES or entries.shape[2] != wide.ENTRIES:
         return False
-    return columns.words.size >= wide.WIDE and bool(entries.min() >= 0)
+    whole = columns.codes.dtype == np.uint8 and columns.bias.size == 0
+    if not whole or entries.shape[1] not in wide.BOOKS:
+        return False
+    return len(columns.codes) >= wide.WIDE and bool(entries.min() >= 0)
 
 
 def scan_own(

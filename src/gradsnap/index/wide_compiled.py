@@ -1,4 +1,4 @@
-"""64 codes of eight bytes at once, by small tables: what may be near.
+"""64 codes of 4, 8 or 16 bytes at once, by small tables: what may be near.
 
 What ``shuffles_compiled`` does for 16 codewords a codebook, for 256, and for codes as
 they are stored: AVX-512 turns 64 of them around in registers, and two instructions look
@@ -6,6 +6,7 @@ up 64 bytes in a table of 256. Processors that have AVX-512 without VBMI look up
 words in a table of 128, in pairs of bytes, which takes three times as long.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gradsnap.compiled import compiled_in_place
-from gradsnap.index.shuffles_compiled import ALL, BYTES, spread_byte
+from gradsnap.index.shuffles_compiled import ALL, spread_byte
 
 Array = NDArray[Any]
 
@@ -26,6 +27,8 @@ WIDE = 64
 """Codes that are looked up together."""
 ENTRIES = 256
 """Of a table."""
+BOOKS = (4, 8, 16)
+"""Codebooks, a byte of a code each, for which there are such instructions."""
 IDS = 16
 """Ids of four bytes that memory brings together."""
 
@@ -40,19 +43,35 @@ _NUMBER = ir.IntType(64)
 
 
 @intrinsic
-def _near(typing: Any, words: Any, at: Any, small: Any, limit: Any) -> Any:
-    """``near_plainly`` by AVX-512."""
-    return types.uint64(words, types.int64, small, types.int64), _write
+def _near_4(typing: Any, codes: Any, at: Any, small: Any, limit: Any) -> Any:
+    """``near_plainly`` by AVX-512, of 4 codebooks."""
+    signature = types.uint64(codes, types.int64, small, types.int64)
+    return signature, functools.partial(_write, 4)
 
 
-def _write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+@intrinsic
+def _near_8(typing: Any, codes: Any, at: Any, small: Any, limit: Any) -> Any:
+    """The same of 8."""
+    signature = types.uint64(codes, types.int64, small, types.int64)
+    return signature, functools.partial(_write, 8)
+
+
+@intrinsic
+def _near_16(typing: Any, codes: Any, at: Any, small: Any, limit: Any) -> Any:
+    """The same of 16."""
+    signature = types.uint64(codes, types.int64, small, types.int64)
+    return signature, functools.partial(_write, 16)
+
+
+def _write(books: int, context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Instructions for 64 codes: turn them around, look up each byte, and add."""
-    words, small = (
+    codes, small = (
         context.make_array(signature.args[place])(context, builder, args[place]).data
         for place in (0, 2)
     )
-    first = builder.bitcast(builder.gep(words, [args[1]]), ir.IntType(8).as_pointer())
-    rows = [_load(builder, first, WIDE * row) for row in range(BYTES)]
+    codes = builder.bitcast(codes, ir.IntType(8).as_pointer())
+    first = builder.gep(codes, [builder.mul(args[1], ir.Constant(_NUMBER, books))])
+    rows = [_load(builder, first, WIDE * row) for row in range(books)]
     total = (_sums if HAS_BYTES else _sums_of_words)(builder, small, rows)
     limits = spread_byte(builder, builder.trunc(args[3], ir.IntType(8)), WIDE)
     return builder.bitcast(builder.icmp_unsigned("<=", total, limits), _NUMBER)
@@ -70,7 +89,7 @@ def _sums(builder: Any, small: Any, rows: Sequence[Any]) -> Any:
 def _sums_of_words(builder: Any, small: Any, rows: Sequence[Any]) -> Any:
     """The same in words: half of the codes at a time."""
     halves = []
-    for half in (rows[: BYTES // 2], rows[BYTES // 2 :]):
+    for half in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
         total = _all(0, _WORDS)
         words = [builder.bitcast(row, _WORDS) for row in half]
         for place, codes in enumerate(_turned(builder, words)):
@@ -88,7 +107,7 @@ def _turned(builder: Any, rows: Sequence[Any]) -> Sequence[Any]:
     """Byte j, or word j, of all codes, for each j, of as many registers with codes.
 
     Two registers with the same bytes of their codes become two with half of the bytes
-    of twice as many codes; three times over. With words it is twice.
+    of twice as many codes; three times over for eight bytes. With words it is twice.
     """
     each = len(rows)
     groups = [list(rows)]  # by their bytes: registers, in the order of the codes
@@ -186,13 +205,13 @@ def fetch(typing: Any, words: Any, at: Any) -> Any:
 
 
 @compiled_in_place
-def near_plainly(words: Array, at: int, small: Array, limit: int) -> Any:
+def near_plainly(codes: Array, at: int, small: Array, limit: int) -> Any:
     """Which of 64 codes have a sum of small entries up to the limit.
 
     Args:
-        words: uint64 (n,), a byte of each for each codebook.
+        codes: uint8 (n, M), M one of ``BOOKS``.
         at: the first of the codes.
-        small: uint8 (BYTES, ENTRIES).
+        small: uint8 (at least M, ENTRIES).
         limit: 0 to 255; sums beyond 255 are 255.
 
     Returns:
@@ -201,20 +220,25 @@ def near_plainly(words: Array, at: int, small: Array, limit: int) -> Any:
     mask = np.uint64(0)
     for i in range(WIDE):
         total = 0
-        for byte in range(BYTES):
-            code = (words[at + i] >> np.uint64(8 * byte)) & np.uint64(255)
-            total += small[byte, code]
+        for m in range(codes.shape[1]):
+            total += small[m, codes[at + i, m]]
         if min(total, ALL) <= limit:
             mask |= np.uint64(1) << np.uint64(i)
     return mask
 
 
 @compiled_in_place
-def near_wide(words: Array, at: int, small: Array, limit: int) -> Any:
+def near_wide(codes: Array, at: int, small: Array, limit: int) -> Any:
     """The same in a few instructions, where the processor has them."""
-    return _near(words, at, small, limit)  # type: ignore[call-arg]
+    if codes.shape[1] == BOOKS[0]:
+        return _near_4(codes, at, small, limit)  # type: ignore[call-arg]
+    if codes.shape[1] == BOOKS[1]:
+        return _near_8(codes, at, small, limit)  # type: ignore[call-arg]
+    return _near_16(codes, at, small, limit)  # type: ignore[call-arg]
 
 
 near = near_wide if HAS_WIDE else near_plainly
-near_here = _near if HAS_WIDE else near_plainly
+near_4, near_8, near_16 = (
+    (_near_4, _near_8, _near_16) if HAS_WIDE else 3 * (near_plainly,)
+)
 """The same for a loop of a kernel, which it becomes part of: calls take a while."""

@@ -17,8 +17,18 @@ from gradsnap.index.shuffles_compiled import (
     scale_of,
     shrink,
 )
-from gradsnap.index.sums_compiled import eight_sum
-from gradsnap.index.wide_compiled import ENTRIES, IDS, WIDE, fetch, near_here
+from gradsnap.index.sums_compiled import eight_sum, row_sum
+from gradsnap.index.wide_compiled import (
+    BOOKS,
+    ENTRIES,
+    IDS,
+    WIDE,
+    fetch,
+    near_4,
+    near_8,
+    near_16,
+)
+from gradsnap.lines_compiled import LINE
 
 Array = NDArray[Any]
 Tuple = tuple[Any, ...]
@@ -30,21 +40,22 @@ AHEAD = 3
 """What counts of a list is asked for while so many others are scanned before it."""
 FAR_AHEAD = 6
 """The same of its codes."""
-LINE = 8
-"""Codes that memory brings together."""
 
 ONE = np.uint64(1)
 INFINITE = np.float32(np.inf)
 
 
 @compiled_in_place
-def can_scan_wide(words: Array, tables: Array) -> bool:
-    """Whether ``scan_wide`` is for codes (n,) and the tables (t, M, K) of a query.
+def can_scan_wide(codes: Array, bias: Array, tables: Array) -> bool:
+    """Whether ``scan_wide`` is for codes (n, M) and the tables (t, M, K) of a query.
 
     Small tables take too long to make for each list anew; and its bounds hold for
     entries that are not negative.
     """
-    if words.size < WIDE or tables.shape[2] != ENTRIES or tables.shape[0] > 1:
+    items, books = codes.shape
+    if codes.itemsize > 1 or bias.size or items < WIDE or books not in BOOKS:
+        return False
+    if tables.shape[2] != ENTRIES or tables.shape[0] > 1:
         return False
     return bool(least(tables.reshape(tables.size)) >= 0)
 
@@ -53,13 +64,14 @@ def can_scan_wide(words: Array, tables: Array) -> bool:
 def scan_wide(
     columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple, room: Tuple
 ) -> None:
-    """As the scans of ``lists_compiled``, for eight codebooks of 256, one table."""
-    (bounds, step), (lists, tables), words = spans, own, columns[4]
+    """As the scans of ``lists_compiled``, for ``BOOKS`` codebooks of 256, one table."""
+    (bounds, step), (lists, tables), codes = spans, own, columns[0]
     table, small, lows, distances = tables[0], room[0], room[1], heap[0]
+    books, last = codes.shape[1], codes.shape[0] - WIDE
     low, scale, limit, worst = lows_of(table, lows), np.float32(0), ALL, INFINITE
     held, held_at = np.uint64(0), 0
     for p in range(lists.shape[0]):
-        _fetch(words, spans, lists, p + FAR_AHEAD)
+        _fetch(codes, spans, lists, p + FAR_AHEAD)
         fetch_alive(alive, spans, lists, p + AHEAD)
         stop = bounds[step * lists[p] + 1]
         for at in range(bounds[step * lists[p]], stop, WIDE):
@@ -68,8 +80,14 @@ def scan_wide(
                 scale = scale_of(worst, low)
                 shrink(table, lows, scale, small)
                 limit = limit_of(worst, low, scale)
-            first = min(at, words.size - WIDE)  # nothing beyond the last code is read
-            mask = near_here(words, first, small, limit)  # type: ignore[call-arg]
+            first = min(at, last)  # nothing beyond the last code is read
+            mask = (
+                near_8(codes, first, small, limit)  # type: ignore[call-arg]
+                if books == BOOKS[1]
+                else near_4(codes, first, small, limit)  # type: ignore[call-arg]
+                if books == BOOKS[0]
+                else near_16(codes, first, small, limit)  # type: ignore[call-arg]
+            )
             if mask == 0:
                 continue
             mask = _inside(mask & living(alive, first), at - first, stop - at)
@@ -85,16 +103,18 @@ def scan_wide(
 
 
 @compiled_in_place
-def _fetch(words: Array, spans: Tuple, lists: Array, p: int) -> None:
-    """Asks for the first codes of the p-th of some lists.
+def _fetch(codes: Array, spans: Tuple, lists: Array, p: int) -> None:
+    """Asks for the first codes (n, M) of the p-th of some lists.
 
     Always for as many, though they be of other lists or none: to count them takes
     longer than to ask for them.
     """
     if p < lists.shape[0]:
         bounds, step = spans
-        for place in range(0, WIDE, LINE):
-            fetch(words, bounds[step * lists[p]] + place)  # type: ignore[call-arg]
+        books = codes.shape[1]
+        first = bounds[step * lists[p]] * books
+        for place in range(0, WIDE * books, LINE):
+            fetch(codes, first + place)  # type: ignore[call-arg]
 
 
 @compiled_in_place
@@ -130,12 +150,16 @@ def _take(columns: Tuple, table: Array, heap: Tuple, found: tuple[Any, int]) -> 
     as long as the rest of the scan.
     """
     (mask, first), (distances, keys, places) = found, heap
-    short, long, words = columns[2], columns[3], columns[4]
+    codes, bias, short, long, words = columns[:5]
     flat = table.reshape(table.size)
     while mask != 0:
         at: int = first + lowest_bit(mask)  # type: ignore[call-arg]
         mask &= mask - ONE
-        total = eight_sum(flat, words[at])
+        total = (
+            eight_sum(flat, words[at])
+            if words.size
+            else row_sum(codes, bias, at, table)
+        )
         if total <= distances[0]:
             key = key_of(short, long, columns[5], at)
             if total < distances[0] or key < keys[0]:
