@@ -84,15 +84,15 @@ def test_nothing_as_near_as_the_limit_is_left_out(
             assert found[sums[at : at + WIDE] <= worst].all()
 
 
-@pytest.mark.parametrize("books", BOOKS)
+@pytest.mark.parametrize(("books", "size"), [(4, 256), (8, 256), (16, 256), (8, 64)])
 @pytest.mark.parametrize("negative", [False, True])
 def test_a_batch_finds_the_same_alone_and_in_groups(
-    negative, books, monkeypatch
+    negative, books, size, monkeypatch
 ) -> None:
     """However many queries there are, and for tables of inner products too."""
     rows = drawn(ITEMS, DIM)
     rows[ITEMS // 2 :] = rows[: ITEMS - ITEMS // 2]  # ties
-    coder = ProductQuantizer(DIM, books, 256).fit(rows)
+    coder = ProductQuantizer(DIM, books, size).fit(rows)
     index = ExhaustiveIndex(coder)
     index.add(rows)
     queries, groups = drawn(40, DIM, seed=1), []
@@ -120,6 +120,7 @@ def test_what_registers_cannot_look_up_is_scanned_otherwise() -> None:
     tables, no_bias = np.ones((1, 8, ENTRIES), np.float32), np.empty(0, np.float32)
     codes = drawn_codes(WIDE, 8)
     assert can_scan_wide(codes, no_bias, tables)
+    assert can_scan_wide(codes, no_bias, tables[..., :64].copy())
     assert not can_scan_wide(codes[1:], no_bias, tables)
     assert not can_scan_wide(codes[:, :5].copy(), no_bias, tables[:, :5].copy())
     assert not can_scan_wide(codes.astype(np.uint16), no_bias, tables)

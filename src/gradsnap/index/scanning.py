@@ -124,12 +124,15 @@ def _one_by_one(columns: Columns, entries: Tensor) -> bool:
     if len(entries) < (FEWEST_OF_WORDS if columns.words.size else FEWEST):
         return True
     wide = kernels("gradsnap.index.wide_compiled")
-    if wide is None or not wide.HAS_BYTES or entries.shape[2] != wide.ENTRIES:
-        return False
-    whole = columns.codes.dtype == np.uint8 and columns.bias.size == 0
-    if not whole or entries.shape[1] not in wide.BOOKS:
-        return False
-    return len(columns.codes) >= wide.WIDE and bool(entries.min() >= 0)
+    return wide is not None and wide.HAS_BYTES and _fits(wide, columns, entries)
+
+
+def _fits(wide: ModuleType, columns: Columns, entries: Tensor) -> bool:
+    """Whether 64 codes are looked up at once in tables (q, M, K)."""
+    (items, books), size = columns.codes.shape, entries.shape[2]
+    looked_up = books in wide.BOOKS and FAST_SIZE < size <= wide.ENTRIES
+    plain = columns.codes.dtype == np.uint8 and columns.bias.size == 0
+    return looked_up and plain and items >= wide.WIDE and bool(entries.min() >= 0)
 
 
 def scan_own(

@@ -55,7 +55,7 @@ def can_scan_wide(codes: Array, bias: Array, tables: Array) -> bool:
     items, books = codes.shape
     if codes.itemsize > 1 or bias.size or items < WIDE or books not in BOOKS:
         return False
-    if tables.shape[2] != ENTRIES or tables.shape[0] > 1:
+    if tables.shape[2] > ENTRIES or tables.shape[0] > 1:
         return False
     return bool(least(tables.reshape(tables.size)) >= 0)
 
@@ -64,7 +64,7 @@ def can_scan_wide(codes: Array, bias: Array, tables: Array) -> bool:
 def scan_wide(
     columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple, room: Tuple
 ) -> None:
-    """As the scans of ``lists_compiled``, for ``BOOKS`` codebooks of 256, one table."""
+    """As the scans of ``lists_compiled``, for ``BOOKS`` codebooks of up to 256."""
     (bounds, step), (lists, tables), codes = spans, own, columns[0]
     table, small, lows, distances = tables[0], room[0], room[1], heap[0]
     books, last = codes.shape[1], codes.shape[0] - WIDE
