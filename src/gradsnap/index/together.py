@@ -51,20 +51,6 @@ class Coarse(NamedTuple):
     """Half the squared norms of centroids, (t · TILE,); empty for pairs."""
 
 
-class Words(NamedTuple):
-    """What a kernel compares queries with."""
-
-    tiles: Array
-    halves: Array
-    """Both as in ``Coarse``."""
-    books: Array
-    """Codebooks turned around, (M, width, K)."""
-    near: Array
-    """Rotation of queries before lists are found, as ``rotate`` takes it; or empty."""
-    blocks: Array
-    """The same before they are compared with codebooks."""
-
-
 class Prepared(NamedTuple):
     """What kernels need of an index as it is, ready to be handed over.
 
@@ -77,7 +63,9 @@ class Prepared(NamedTuple):
     versions: list[tuple[Tensor, int]]
     """How often codebooks and rotations had been changed in place, where counted."""
     words: tuple[Array, ...]
-    """``Words`` as a plain tuple, which kernels take sooner."""
+    """Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K); and
+    rotations of queries, as ``rotate`` takes them or empty, before lists are found and
+    before they are compared with codebooks."""
     parts: list[Part]
     """By segment."""
     live: int

@@ -15,7 +15,7 @@ from gradsnap.index.probing_compiled import nearest_centroids, nearest_pairs
 
 Array = NDArray[Any]
 Words = tuple[Array, Array, Array, Array, Array]
-"""As in ``together``."""
+"""As in ``together.Prepared``."""
 
 TOGETHER = 16
 """Queries whose lists and tables are held at once."""

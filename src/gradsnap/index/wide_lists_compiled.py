@@ -64,7 +64,11 @@ def can_scan_wide(codes: Array, bias: Array, tables: Array) -> bool:
 def scan_wide(
     columns: Tuple, alive: Array, spans: Tuple, own: Tuple, heap: Tuple, room: Tuple
 ) -> None:
-    """As the scans of ``lists_compiled``, for ``BOOKS`` codebooks of up to 256."""
+    """As the scans of ``lists_compiled``, for ``BOOKS`` codebooks of up to 256.
+
+    What a mask names is offered once the next mask is found, for meanwhile its ids
+    come; but at once as long as nothing is ruled out.
+    """
     (bounds, step), (lists, tables), codes = spans, own, columns[0]
     table, small, lows, distances = tables[0], room[0], room[1], heap[0]
     books, last = codes.shape[1], codes.shape[0] - WIDE
@@ -81,7 +85,7 @@ def scan_wide(
                 shrink(table, lows, scale, small)
                 limit = limit_of(worst, low, scale)
             first = min(at, last)  # nothing beyond the last code is read
-            mask = (
+            mask = (  # a function for these three would take as long as they do
                 near_8(codes, first, small, limit)  # type: ignore[call-arg]
                 if books == BOOKS[1]
                 else near_4(codes, first, small, limit)  # type: ignore[call-arg]

@@ -188,13 +188,19 @@ def _extend(now: Array, then: Array, places: Array, m: int, size: int) -> None:
 
 
 @compiled
-def _make_desk(count: int, num_codebooks: int, size: int, kind: Any) -> Desk:
+def make_lines(count: int, size: int, kind: Any) -> Lines:
+    """Room for as many lines."""
     lanes = max(1, size // FOLD)
-    lines = (
+    return (
         in_line(count * size, kind).reshape(count, size),
         in_line(count * lanes, kind).reshape(count, lanes),
         in_line(count, kind),
     )
+
+
+@compiled
+def _make_desk(count: int, num_codebooks: int, size: int, kind: Any) -> Desk:
+    lines = make_lines(count, size, kind)
     kept = np.empty((2, count, num_codebooks), np.int64)
     return lines, in_line(count, kind), np.empty(count, np.int64), kept
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.beam_compiled import (
-    FOLD,
     INFINITE,
     extended,
     least_of_lines,
+    make_lines,
     take_out,
 )
 from gradsnap.compiled import compiled, compiled_in_place, compiled_loosely
@@ -111,12 +111,7 @@ def _extend(now: Array, then: Array, best: Best, m: int) -> None:
 
 @compiled
 def _make_desk(count: int, num_codebooks: int, size: int, kind: Any) -> Desk:
-    lanes = max(1, size // FOLD)
-    lines = (
-        in_line(count * size, kind).reshape(count, size),
-        in_line(count * lanes, kind).reshape(count, lanes),
-        in_line(count, kind),
-    )
+    lines = make_lines(count, size, kind)
     states, places = np.empty((2, count), np.int64)
     kept = np.empty((2, count, num_codebooks), np.int64)
     known = np.empty(size, kind), np.full(size, -1, np.int64), np.zeros(3, np.int64)
