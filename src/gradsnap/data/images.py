@@ -19,8 +19,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.nn import functional
 
-from gradsnap.compiled import on_threads
-from gradsnap.data.resizing import prepare, resized
+from gradsnap.compiled import on_threads, spread
+from gradsnap.data.resizing import pixels_of, prepare, resized
 from gradsnap.errors import FileFormatError, InputError
 from gradsnap.strings import PackedStrings
 
@@ -197,7 +197,7 @@ def _pixels(image: Image.Image, mode: str, side: int | None) -> NDArray[np.uint8
     if image.mode == "F":
         image = Image.fromarray(_bytes_of_floats(np.asarray(image)))
     converted = image if image.mode == mode else image.convert(mode)
-    return np.array(converted) if side is None else resized(converted, side)
+    return pixels_of(converted) if side is None else resized(converted, side)
 
 
 def _bytes_of_floats(values: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -252,10 +252,23 @@ class ImageFiles:
         paths = [self.root / self.names[index] for index in indices.tolist()]
         prepare(len(self))
         try:
-            images = on_threads(lambda path: decode_image(path, self.options), paths)
+            return self._read(paths)
         except FileFormatError as error:
             raise FileFormatError(f"{error}; --skip-bad leaves such out") from error
-        return stacked(images, [str(path) for path in paths])
+
+    def _read(self, paths: Sequence[Path]) -> Tensor:
+        """Each image goes to its place in the batch while it is in the cache."""
+        if self.item_shape is None:
+            images = on_threads(lambda path: decode_image(path, self.options), paths)
+            return stacked(images, [str(path) for path in paths])
+        channels, height, width = self.item_shape
+        pixels = torch.empty(len(paths), height, width, channels, dtype=torch.uint8)
+
+        def read(at: int) -> None:
+            pixels[at] = decode_image(paths[at], self.options).permute(1, 2, 0)
+
+        spread(read, range(len(paths)))
+        return pixels.permute(0, 3, 1, 2)  # (b, c, h, w)
 
     def reading(self, side: int | None, channels: int | None) -> "ImageFiles":
         """The same images at another size; nothing is decoded yet."""

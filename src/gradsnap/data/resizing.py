@@ -49,13 +49,25 @@ def resized(image: Image.Image, side: int) -> Pixels:
         [9, 8, 7]
     """
     if image.size == (side, side):
-        return np.array(image)
+        return pixels_of(image)
     if KERNELS in sys.modules and image.mode == "RGB":
-        return _by_kernels(np.asarray(image), side)
+        return _by_kernels(_read(image), side)
     columns_first = _columns_first(*image.size, side)
     between = (image.width, side) if columns_first else (side, image.height)
     image = image.resize(between, Image.Resampling.BILINEAR)
-    return np.array(image.resize((side, side), Image.Resampling.BILINEAR))
+    return pixels_of(image.resize((side, side), Image.Resampling.BILINEAR))
+
+
+def pixels_of(image: Image.Image) -> Pixels:
+    """The pixels of an image in colour, (h, w, 3), or in grey, (h, w)."""
+    return _read(image).copy()
+
+
+def _read(image: Image.Image) -> Pixels:
+    """The same, read-only. Asked by NumPy itself, Pillow hands them out three times."""
+    colours = (3,) if image.mode == "RGB" else ()
+    shape = (image.height, image.width, *colours)
+    return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)
 
 
 def _columns_first(width: int, height: int, side: int) -> bool:
