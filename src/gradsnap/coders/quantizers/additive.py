@@ -6,7 +6,11 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.quantizers.beam import searched
-from gradsnap.coders.quantizers.codeword_tables import pair_tables, unary_tables
+from gradsnap.coders.quantizers.codeword_tables import (
+    pair_tables,
+    unary_tables,
+    word_norms,
+)
 from gradsnap.coders.quantizers.least_squares import least_squares
 from gradsnap.coders.quantizers.local_search import (
     Energy,
@@ -104,11 +108,11 @@ class AdditiveQuantizer(SummedQuantizer):
         self, x: Tensor, codes: Tensor | None, rounds: int, seed: int
     ) -> Tensor:
         """Better codes than these (n, M), or than those of a beam, for x (n, dim)."""
-        pairs = pair_tables(self.codebooks)
+        pairs, norms = pair_tables(self.codebooks), word_norms(self.codebooks)
         improve = compiled_search if can_compile(x) else local_search
         done: list[Tensor] = []
         for part in chunks(x, self.num_codebooks * self.codebook_size):
-            unaries = unary_tables(part, self.codebooks)
+            unaries = unary_tables(part, self.codebooks, norms)
             if codes is None:
                 start = searched(unaries, pairs, self.beam_size, keep=1)[1][:, 0]
             else:

@@ -46,7 +46,7 @@ def beam_codes(x: Tensor, tables: BeamTables, beam: int, keep: int = 1) -> Found
     found = []
     for rows in chunks(x, codebooks.shape[1] * max(beam, codebooks.shape[0])):
         if bounds is None:
-            unaries = unary_tables(rows, codebooks)
+            unaries = unary_tables(rows, codebooks, tables.norms)
             found.append(searched(unaries, tables.pairs, beam, keep))
             continue
         part, products = compiled_bounds(rows, bounds, tables.pairs, beam, keep)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gradsnap.coders.quantizers.bounds import Bounds, bounds_of
-from gradsnap.coders.quantizers.codeword_tables import earlier_pair_tables
+from gradsnap.coders.quantizers.codeword_tables import earlier_pair_tables, word_norms
 
 ROWS_FOR_BOUNDS = 4_096
 """Bounds are made when so many rows were searched: making them takes a while, too."""
@@ -25,6 +25,7 @@ class BeamTables:
     def __init__(self, codebooks: Tensor) -> None:
         self.codebooks = codebooks
         self.pairs = earlier_pair_tables(codebooks)
+        self.norms = word_norms(codebooks)
         self._rows = 0
         self._bounds: Bounds | None = None
         self._tried = False

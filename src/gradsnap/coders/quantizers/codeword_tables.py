@@ -30,14 +30,20 @@ def word_norms(codebooks: Tensor) -> Tensor:
     return codebooks.square().sum(dim=2)
 
 
-def unary_tables(x: Tensor, codebooks: Tensor) -> Tensor:
+def unary_tables(x: Tensor, codebooks: Tensor, norms: Tensor | None = None) -> Tensor:
     """What each codeword alone brings to the squared distance to x (n, dim).
+
+    Args:
+        x: (n, dim), which may be few of many rows.
+        codebooks: (M, K, dim).
+        norms: ``word_norms`` of them, where they were found for other rows already.
 
     Returns:
         ``‖c‖² − 2⟨x, c⟩``, (n, M, K).
     """
     words = codebooks.flatten(0, 1)
-    entries = torch.addmm(word_norms(codebooks).flatten(), x, words.T, alpha=-2)
+    norms = word_norms(codebooks) if norms is None else norms
+    entries = torch.addmm(norms.flatten(), x, words.T, alpha=-2)
     return entries.view(len(x), *codebooks.shape[:2])
 
 

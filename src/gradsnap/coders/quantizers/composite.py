@@ -10,6 +10,7 @@ from gradsnap.coders.quantizers.codeword_tables import (
     codeword_offsets,
     pair_tables,
     unary_tables,
+    word_norms,
 )
 from gradsnap.coders.quantizers.kmeans import accumulate, follow
 from gradsnap.coders.quantizers.least_squares import code_counts, pair_counts
@@ -162,11 +163,11 @@ class CompositeQuantizer(SummedQuantizer):
         return self._search(x, super()._encode(x), self.rounds, self.seed)
 
     def _search(self, x: Tensor, codes: Tensor, rounds: int, seed: int) -> Tensor:
-        pairs = pair_tables(self.codebooks)
+        pairs, norms = pair_tables(self.codebooks), word_norms(self.codebooks)
         parts = chunks(x, self.num_codebooks * self.codebook_size)
         done = []
         for part, start in zip(parts, codes.split(len(parts[0])), strict=True):
-            unaries = unary_tables(part, self.codebooks)
+            unaries = unary_tables(part, self.codebooks, norms)
             energy = ConstantCrossEnergy(unaries, pairs, self.constant, self.penalty)
             done.append(local_search(energy, start, rounds, seed))
         return torch.cat(done)
