@@ -306,3 +306,25 @@ def test_marks_are_counted_once() -> None:
     bits = [int(marks[i // 64]) >> (i % 64) & 1 for i in range(128)]
     assert [i for i, bit in enumerate(bits) if bit] == [5, 64, 70, 127]
     assert filtered_compiled.mark(ids, 0, 127, np.zeros(2, np.uint64)) == -1
+
+
+# --- more than a cache holds ----------------------------------------------------
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_codes_read_in_parts_give_the_same(
+    removed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = drawn(ITEMS, DIM)
+    index = ExhaustiveIndex(wide()).add(x)
+    if removed:
+        index.remove([7, 500])
+    queries = drawn(20, DIM, seed=2)
+    whole = index.search(queries, 30)
+    monkeypatch.setattr(scanning, "LARGE", 0)
+    monkeypatch.setattr(scanning, "CACHED", 700)
+    columns = next(iter(index.items.columns()))
+    parts = list(scanning._parts(columns.codes, np.array([[0, ITEMS]])))
+    assert [part.tolist()[0] for part in parts][-1] == [2800, ITEMS]
+    assert len(parts) == 5
+    assert same(whole, index.search(queries, 30))

@@ -4,6 +4,7 @@ One definition, two engines: a compiled kernel, and plain torch where numba is m
 Both add in float32 in the order of the codebooks, so they agree to the bit.
 """
 
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -28,6 +29,11 @@ FEWEST = 8
 
 FEWEST_OF_WORDS = 12
 """The same for codes that are read as one number, which one query scans faster."""
+
+CACHED = 2**16
+"""Codes that a core's own cache holds beside the tables."""
+LARGE = 2**24
+"""Bytes of codes beyond which caches that cores share do not hold them either."""
 
 FAST_SIZE = 16
 """Codewords a codebook that fit a register, so that fast-scan can add."""
@@ -105,7 +111,9 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
     if compiled is None:
         _scan_all_plain(columns, ranges, entries, best)
     elif _one_by_one(columns, entries):
-        scan_own(columns, ALL, Lists.of_ranges(ranges, len(entries)), entries, best)
+        several = len(entries) >= FEWEST
+        for part in _parts(columns.codes, ranges) if several else [ranges]:
+            scan_own(columns, ALL, Lists.of_ranges(part, len(entries)), entries, best)
     else:
 
         def work(start: int) -> None:
@@ -113,6 +121,19 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
             _scan_group(compiled, columns, ranges, group, best, start)
 
         spread(work, range(0, len(entries), GROUP))
+
+
+def _parts(codes: Array, ranges: Array) -> Iterator[Array]:
+    """Ranges (r, 2) of codes (n, M), in parts that a core's own cache holds if large.
+
+    Queries one after the other then read what the first of them brought from memory.
+    """
+    start, stop = ranges[0].tolist()
+    if len(ranges) > 1 or (stop - start) * codes.shape[1] <= LARGE:
+        yield ranges
+        return
+    for at in range(start, stop, CACHED):
+        yield np.array([[at, min(at + CACHED, stop)]])
 
 
 def _one_by_one(columns: Columns, entries: Tensor) -> bool:
