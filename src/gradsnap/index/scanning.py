@@ -4,7 +4,7 @@ One definition, two engines: a compiled kernel, and plain torch where numba is m
 Both add in float32 in the order of the codebooks, so they agree to the bit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -32,8 +32,8 @@ FEWEST_OF_WORDS = 12
 
 CACHED = 2**16
 """Codes that a core's own cache holds beside the tables."""
-LARGE = 2**24
-"""Bytes of codes beyond which caches that cores share do not hold them either."""
+LARGE = 2**22
+"""Bytes of codes beyond which reading them in parts pays."""
 
 FAST_SIZE = 16
 """Codewords a codebook that fit a register, so that fast-scan can add."""
@@ -112,8 +112,9 @@ def scan_all(columns: Columns, ranges: Array, entries: Tensor, best: Best) -> No
         _scan_all_plain(columns, ranges, entries, best)
     elif _one_by_one(columns, entries):
         several = len(entries) >= FEWEST
-        for part in _parts(columns.codes, ranges) if several else [ranges]:
-            scan_own(columns, ALL, Lists.of_ranges(part, len(entries)), entries, best)
+        parts = list(_parts(columns.codes, ranges)) if several else [ranges]
+        lists = [Lists.of_ranges(part, len(entries)) for part in parts]
+        _scan_lists(columns, (ALL, False), lists, entries, best)
     else:
 
         def work(start: int) -> None:
@@ -174,25 +175,41 @@ def scan_own(
         best: heaps of the q queries, changed in place.
         share: of the items that count, 0 to 1.
     """
-    compiled = list_kernel()
-    if compiled is None:
+    if list_kernel() is None:
         _scan_own_plain(columns, alive, lists, tables, best)
-        return
-    numbers, entries = lists.numbers, tables.numpy()
-    fixed = tuple(columns), (alive, share < FEW_ALIVE), tuple(lists[1:])
-    threads = torch.get_num_threads()
-    if threads == 1 or len(numbers) == 1:
-        compiled.scan_lists(*fixed, numbers, entries, tuple(best))
-        return
-    steps = -(-len(numbers) // (4 * threads))
-    each = len(entries) // len(numbers)
+    else:
+        _scan_lists(columns, (alive, share < FEW_ALIVE), [lists], tables, best)
+
+
+def _scan_lists(
+    columns: Columns,
+    counted: tuple[Array, bool],
+    parts: Sequence[Lists],
+    tables: Tensor,
+    best: Best,
+) -> None:
+    """Scans lists of each query, part by part, some queries on each thread.
+
+    Args:
+        columns: the segment.
+        counted: which items count, bool (n,), or empty for all; and whether few do.
+        parts: lists of the q queries, one after the other.
+        tables: float32 (t, M, K).
+        best: heaps of the q queries, changed in place.
+    """
+    compiled: Any = list_kernel()
+    queries, threads = len(parts[0].numbers), torch.get_num_threads()
+    steps = queries if threads == 1 else -(-queries // (4 * threads))
+    each, entries = len(tables) // queries, tables.numpy()
 
     def work(start: int) -> None:
-        part, heaps = slice(start, start + steps), best.part(start, start + steps)
+        some, heaps = slice(start, start + steps), best.part(start, start + steps)
         own = entries[start * each : (start + steps) * each]
-        compiled.scan_lists(*fixed, numbers[part], own, tuple(heaps))
+        for part in parts:
+            given = tuple(part[1:]), part.numbers[some], own, tuple(heaps)
+            compiled.scan_lists(tuple(columns), counted, *given)
 
-    spread(work, range(0, len(numbers), steps))
+    spread(work, range(0, queries, steps))
 
 
 def _scan_group(
