@@ -1,6 +1,8 @@
 """Several processes that train as one with the same global batch."""
 
+import atexit
 import contextlib
+import gc
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -134,6 +136,9 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     dist.init_process_group(
         backend, store=own, rank=rank, world_size=world, timeout=TIMEOUT
     )
+    # What DDP leaves in cycles holds on to gloo's threads, which abort the process if
+    # they want Python while it ends: so cycles go while it is still whole.
+    atexit.register(gc.collect)
     try:
         yield Processes(rank, world)
     finally:
