@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gradsnap.coders.quantizers.block_tables import FEW, Blocks
-from gradsnap.coders.quantizers.tiles import rotation_tiles
 from gradsnap.compiled import kernels, on_threads, spread
 from gradsnap.index.best import Best
 from gradsnap.index.filtering import Allowed, Marked
@@ -35,7 +34,7 @@ MOST_AT_ONCE = 1024
 
 NO_HALVES = np.empty(0, dtype=np.float32)
 NO_MARKS = np.empty(0, dtype=np.uint64)
-NO_ROTATION = np.empty((0, 0, 0), dtype=np.float32)
+NO_ROTATION = np.empty((0, 0), dtype=np.float32)
 
 
 class Coarse(NamedTuple):
@@ -64,7 +63,7 @@ class Prepared(NamedTuple):
     """How often codebooks and rotations had been changed in place, where counted."""
     words: tuple[Array, ...]
     """Tiles and halves of a ``Coarse``; codebooks turned around, (M, width, K); and
-    rotations of queries, as ``rotate`` takes them or empty, before lists are found and
+    rotations of queries (dim, dim), or empty, before lists are found and
     before they are compared with codebooks."""
     parts: list[Part]
     """By segment."""
@@ -251,7 +250,7 @@ def turned(codebooks: Tensor) -> Array:
 
 
 def _rotation(rotation: Tensor | None) -> Array:
-    return NO_ROTATION if rotation is None else rotation_tiles(rotation)
+    return NO_ROTATION if rotation is None else array_of(rotation.clone())
 
 
 def array_of(x: Tensor) -> Array:

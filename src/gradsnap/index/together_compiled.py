@@ -12,13 +12,11 @@ from gradsnap.index.filtered_compiled import unmark
 from gradsnap.index.heaps_compiled import sort_heaps
 from gradsnap.index.lists_compiled import scan_lists
 from gradsnap.index.probing_compiled import nearest_centroids, nearest_pairs
+from gradsnap.index.together import AT_ONCE
 
 Array = NDArray[Any]
 Words = tuple[Array, Array, Array, Array, Array]
 """As in ``together.Prepared``."""
-
-TOGETHER = 16
-"""Queries whose lists and tables are held at once."""
 
 LARGEST = float(np.finfo(np.float32).max) / 64
 """Squared lengths up to here are those ``checked_rows`` lets pass."""
@@ -112,8 +110,8 @@ def search_lists(
         found, and no rows at all where queries cannot be squared.
     """
     heaps = _empty(rows[0].shape[0] if _can_be_squared(rows[0]) else 0, k)
-    for start in range(0, heaps[0].shape[0], TOGETHER):
-        stop = start + TOGETHER
+    for start in range(0, heaps[0].shape[0], AT_ONCE):
+        stop = start + AT_ONCE
         own = (rows[0][start:stop], rows[1][start:stop])
         lists, tables = begin(own, words, probes)
         if marks.size:

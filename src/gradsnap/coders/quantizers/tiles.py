@@ -41,12 +41,7 @@ def rotated(x: Tensor, rotation: Tensor) -> Tensor:
     compiled = kernels("gradsnap.coders.quantizers.tiles_compiled")
     if compiled is None:
         return less_products(torch.zeros_like(x), x, -rotation.T)
-    turned = torch.empty_like(x, memory_format=torch.contiguous_format)
-    rows = x.detach().contiguous().numpy()
-    compiled.rotate(rows, rotation_tiles(rotation), turned.numpy())
+    turned = x.new_empty(x.shape)
+    rows = (one.detach().contiguous().numpy() for one in (x, rotation))
+    compiled.rotate(*rows, turned.numpy())
     return turned
-
-
-def rotation_tiles(rotation: Tensor) -> Array:
-    """A rotation (dim, dim) as ``rotate`` takes it, which subtracts."""
-    return in_tiles(-rotation.T)

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from gradsnap.coders.quantizers.tiles import TILE
-from gradsnap.compiled import compiled, compiled_in_place
+from gradsnap.compiled import compiled_in_place
 
 Array = NDArray[Any]
 
@@ -73,17 +72,35 @@ def _score_four(rows: Array, tile: Array, scores: Array) -> None:
                 scores[TILE * r + i] -= rows[r, j] * tile[j, i]
 
 
-@compiled
-def rotate(rows: Array, tiles: Array, turned: Array) -> None:
-    """Rows (q, dim) by a rotation's tiles, as in ``rotation_tiles``, to turned."""
-    dim = turned.shape[1]
-    starts = np.zeros(TILE, rows.dtype)
-    scores = np.empty(FOUR * TILE, rows.dtype)
-    for t in range(tiles.shape[0]):
-        first = TILE * t
-        for q in range(0, rows.shape[0], FOUR):
-            some = rows[q : q + FOUR]
-            score_some(some, tiles[t], starts, scores)
-            for r in range(some.shape[0]):
-                for i in range(min(TILE, dim - first)):
-                    turned[q + r, first + i] = scores[TILE * r + i]
+@compiled_in_place
+def rotate(rows: Array, rotation: Array, turned: Array) -> None:
+    """Fills turned (q, dim) with rows (q, dim) times a rotation (dim, dim).
+
+    What is read of the rotation serves all rows.
+    """
+    whole = rows.shape[1] // 4 * 4
+    for q in range(rows.shape[0]):
+        for i in range(turned.shape[1]):
+            turned[q, i] = 0
+    for j in range(0, whole, 4):
+        for q in range(rows.shape[0]):
+            _add_four(rows[q, j : j + 4], rotation[j : j + 4], turned[q])
+    for j in range(whole, rows.shape[1]):
+        for q in range(rows.shape[0]):
+            _add_one(rows[q, j], rotation[j], turned[q])
+
+
+@compiled_in_place
+def _add_four(values: Array, lines: Array, sums: Array) -> None:
+    """Adds four lines (4, dim) times their values (4,) to sums (dim,), in order."""
+    a, b, c, d = values[0], values[1], values[2], values[3]
+    first, second, third, fourth = lines[0], lines[1], lines[2], lines[3]
+    for i in range(sums.shape[0]):
+        two = (sums[i] + a * first[i]) + b * second[i]
+        sums[i] = (two + c * third[i]) + d * fourth[i]
+
+
+@compiled_in_place
+def _add_one(value: Any, line: Array, sums: Array) -> None:
+    for i in range(sums.shape[0]):
+        sums[i] += value * line[i]
