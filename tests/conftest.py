@@ -187,17 +187,18 @@ def all_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """A single thread in torch, where threads of the test itself do the work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    yield from _threads(1)
 
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Two threads in torch, whatever the machine has."""
+    yield from _threads(2)
+
+
+def _threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(2)
+    torch.set_num_threads(count)
     yield
     torch.set_num_threads(before)
 

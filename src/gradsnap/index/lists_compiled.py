@@ -25,11 +25,12 @@ from gradsnap.index.shuffles_compiled import (
     shrink,
 )
 from gradsnap.index.sums_compiled import eight_sum, halves_sum, sum_at, sum_block
-from gradsnap.index.wide_compiled import ENTRIES, HAS_WIDE, IDS, fetch
+from gradsnap.index.wide_compiled import ENTRIES, HAS_WIDE
 from gradsnap.index.wide_lists_compiled import (
     AHEAD,
     can_scan_wide,
     fetch_alive,
+    fetch_ids,
     scan_wide,
 )
 from gradsnap.lines_compiled import in_line
@@ -190,8 +191,7 @@ def _take_near(
     """
     (mask, block, start, stop), (distances, keys, places) = found, heap
     short, long, codes = columns[2], columns[3], columns[7][block]
-    for first in range(SIDE_BY_SIDE * block, SIDE_BY_SIDE * (block + 1), IDS):
-        fetch(short, first)  # type: ignore[call-arg]
+    fetch_ids(short, SIDE_BY_SIDE * block)
     while mask != 0:
         place: int = lowest_bit(mask)  # type: ignore[call-arg]
         at = SIDE_BY_SIDE * block + place

@@ -102,7 +102,7 @@ def scan_wide(
             mask = _inside(mask & living(alive, first), at - first, stop - at)
             if mask == 0:
                 continue
-            _fetch_ids(columns[2], at)
+            fetch_ids(columns[2], at)
             if worst < INFINITE:
                 mask, held, at, held_at = held, mask, held_at, at
             _take(columns, table, heap, (mask, at))
@@ -152,7 +152,7 @@ def _inside(mask: Any, before: int, count: int) -> Any:
 
 
 @compiled_in_place
-def _fetch_ids(short: Array, first: int) -> None:
+def fetch_ids(short: Array, first: int) -> None:
     """Asks for the ids of 64 items, of four bytes each."""
     for some in range(first, first + WIDE, IDS):
         fetch(short, some)  # type: ignore[call-arg]
